@@ -1,0 +1,50 @@
+"""What the parsers of this package raise.
+
+::
+
+    MikanError
+    └── InvalidValue           a value from outside does not fit its grammar
+        ├── InvalidAddress     platform or conversation id
+        ├── InvalidSessionKey  session key, or one that belongs to another conversation
+        ├── InvalidEvent       scheduled event payload
+        ├── InvalidSettings    settings document
+        ├── InvalidSandboxMode sandbox mode string
+        └── InvalidDuration    duration string
+    └── TokenRefused           office token that is malformed, forged or for another audience
+"""
+
+
+class MikanError(Exception):
+    """Base of everything that mikan raises on purpose."""
+
+
+class InvalidValue(MikanError, ValueError):
+    """A value from outside does not fit its grammar; the message names the value and the rule."""
+
+
+class InvalidAddress(InvalidValue):
+    """A platform or a conversation id that no office can have."""
+
+
+class InvalidSessionKey(InvalidValue):
+    """A session key outside the grammar, or one of another conversation."""
+
+
+class InvalidEvent(InvalidValue):
+    """A scheduled event payload that cannot be read."""
+
+
+class InvalidSettings(InvalidValue):
+    """A settings document that does not fit the schema; the message names each field."""
+
+
+class InvalidSandboxMode(InvalidValue):
+    """A sandbox mode outside the grammar."""
+
+
+class InvalidDuration(InvalidValue):
+    """A duration that is not like ``90s``, ``15m`` or ``1h30m``."""
+
+
+class TokenRefused(MikanError):
+    """An office token that is malformed, forged, or meant for another audience. Never holds the token."""
