@@ -1,0 +1,225 @@
+"""The protocols at which the parts of the gateway meet, and the values that cross them.
+
+A message's way in: `ChatPlatform` -> `Intake.receive` -> `RunQueue.submit` (durable when it returns) -> the agent's
+connection. Its answer's way out: the agent's operations, each committed -> `RunOutput.apply`, in order for one run ->
+`ChatPlatform.post` and `edit`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mikan_api.identity import OfficeAddress, OfficeKey, Platform
+from mikan_api.messaging import ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo
+from mikan_api.responder import ResponderOperation
+from mikan_api.session_keys import SessionKey
+from mikan_api.settings import Budgets, DoorPolicy, Llm, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a bot message goes."""
+
+    conversation_id: str
+    thread_id: str | None = None
+    reply_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a part can do its work, and if not why (one line, no secret)."""
+
+    ok: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMessage:
+    """A native message, normalized by its adapter.
+
+    ``app`` and ``team`` with the platform and the message id identify it for good: a second delivery is recognised.
+    ``triggered`` is the adapter's verdict (direct, mentioned, reply rule); auto-reply is added by the intake.
+    """
+
+    event: ConversationEvent
+    info: MessagingInfo
+    triggered: bool
+    app: str = ""
+    team: str = ""
+    top_level: bool = True
+    """Whether the message stands outside any thread (for `stop`: such a one stops the only running run)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfficeView:
+    """What the gateway needs to know of an Office object."""
+
+    key: OfficeKey
+    uid: str
+    token_epoch: int
+    address: OfficeAddress
+    llm: Llm
+    budgets: Budgets
+    door_policy: DoorPolicy
+    auto_reply: bool
+    suspended: bool
+    ready: bool
+    reason: str
+    """Reason of the Ready condition, empty while the operator has not spoken."""
+    message: str
+    """Message of the first condition that is not as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a message."""
+
+    duplicate: bool
+    log_number: int
+    run_id: str | None
+    """``None`` where no run was wanted (not triggered)."""
+    ahead: int = 0
+    """How many runs of the same session come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the database has it."""
+
+    run_id: str
+    office: OfficeKey
+    session_key: SessionKey
+    event: ConversationEvent
+    info: MessagingInfo
+    started: bool = False
+
+    @property
+    def target(self) -> Target:
+        """Where its answer goes."""
+        message = self.event.message
+        return Target(self.event.conversation_id, message.thread_id, message.id)
+
+
+@dataclass(frozen=True, slots=True)
+class StopOutcome:
+    """What `stop` found: the runs it stopped, or, where it could not choose, those it might have meant."""
+
+    stopped: Sequence[RunRecord] = ()
+    candidates: Sequence[RunRecord] = ()
+
+
+class Intake(Protocol):
+    """Takes what adapters received. When `receive` returns, the message is durable and may be acknowledged."""
+
+    async def receive(self, message: InboundMessage) -> None: ...
+
+
+class ChatPlatform(Protocol):
+    """A connected chat platform. Errors are those of `mikan_gateway.exceptions` (`PlatformError` family)."""
+
+    @property
+    def platform(self) -> Platform: ...
+
+    async def start(self, intake: Intake) -> None: ...
+
+    async def stop_intake(self) -> None:
+        """Take no further message; sending still works."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    def health(self) -> Health: ...
+
+    async def post(self, target: Target, text: str, nonce: str) -> str:
+        """Post a message of GFM and return its id; a nonce used before returns the id of then, where that can be."""
+        ...
+
+    async def edit(self, target: Target, message_id: str, text: str) -> None: ...
+
+    async def delete(self, target: Target, message_id: str) -> None: ...
+
+    async def upload(self, target: Target, file: Path, name: str, title: str, nonce: str) -> str: ...
+
+    async def set_working(self, target: Target, working: bool) -> None: ...
+
+    def split(self, text: str) -> Sequence[str]:
+        """Cut a text into parts that fit one message each."""
+        ...
+
+
+class Offices(Protocol):
+    """The Kubernetes side of offices."""
+
+    async def ensure(self, address: OfficeAddress, kind: ConversationKind, info: MessagingInfo) -> OfficeView:
+        """The Office of an address, created if it is new; cheap when known."""
+        ...
+
+    def get(self, key: OfficeKey) -> OfficeView | None:
+        """The Office as last seen by the watch."""
+        ...
+
+    def touch(self, key: OfficeKey, running_sessions: int) -> None:
+        """Note activity; written on edges and at most every quarter of the idle timeout, in the background."""
+        ...
+
+    def health(self) -> Health: ...
+
+
+class RunQueue(Protocol):
+    """Durable messages and the runs that come of them: serial per office and session key, concurrent across."""
+
+    async def submit(self, message: InboundMessage, run: bool) -> Submitted:
+        """Number, store and, if ``run``, queue a message, in one transaction. Durable when it returns."""
+        ...
+
+    async def log_posted(self, office: OfficeKey, message: ConversationMessage) -> int:
+        """Number a message that the bot posted, once per message id; its log number."""
+        ...
+
+    async def stop(self, office: OfficeKey, session_key: SessionKey, top_level: bool) -> StopOutcome:
+        """Stop that session's run, or, from top level with no such run, the only running one of the office."""
+        ...
+
+    async def reset(self, office: OfficeKey, session_key: SessionKey) -> None:
+        """Abort what runs and begin a fresh session."""
+        ...
+
+    def busy(self, office: OfficeKey) -> int:
+        """How many sessions of an office have a run under way or queued."""
+        ...
+
+
+class RunOutput(Protocol):
+    """What people see of runs. Calls for one run come one after another; each may come again after a crash."""
+
+    async def apply(self, run: RunRecord, number: int, operation: ResponderOperation) -> None:
+        """Show a committed operation. Returning means it needs no second try."""
+        ...
+
+    def delta(self, run: RunRecord, offset: int, text: str) -> None:
+        """Streamed text; may be dropped, never blocks."""
+        ...
+
+    async def cut_off(self, run: RunRecord) -> None:
+        """Say once that a run was cut off and will not be repeated."""
+        ...
+
+    async def waiting(self, run: RunRecord, reason: str) -> None:
+        """Say why a run cannot begin yet (suspended, vault missing, …); empty clears it."""
+        ...
+
+
+class Spool(Protocol):
+    """Bytes on their way: attachments in, uploads out."""
+
+    def attachment(self, office: OfficeKey, attachment_id: str) -> Path: ...
+
+    def blob(self, office: OfficeKey, blob_id: str) -> Path: ...
+
+
+class SettingsSource(Protocol):
+    """The settings as they are now."""
+
+    @property
+    def current(self) -> Settings: ...
