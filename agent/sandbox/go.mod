@@ -1,0 +1,3 @@
+module mikan.dev/sandbox
+
+go 1.25
