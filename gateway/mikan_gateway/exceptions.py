@@ -1,0 +1,73 @@
+"""What the gateway raises, in two families: a user's fault (`UserFault`) and ours or the world's.
+
+::
+
+    MikanError
+    └── GatewayError
+        ├── ConfigError              the process cannot start as it was configured
+        ├── ClusterError             the Kubernetes API server cannot be reached or refused
+        │   ├── ClusterConflict      409: it exists already, or is another one now
+        │   └── ClusterNotFound      404
+        ├── PlatformError            a chat platform
+        │   ├── PlatformUnavailable  try again later
+        │   └── PlatformRefused      the platform will never take this
+        └── UserFault                to be shown to who asked, as it is
+            ├── OfficeConflict       the office's name belongs to another identity
+            ├── OfficeDeleting       the office is being deleted
+            └── CommandRefused       a command that may not be done here, now or by this person
+"""
+
+from mikan_api.exceptions import MikanError
+
+
+class GatewayError(MikanError):
+    """Base of everything that the gateway raises on purpose."""
+
+
+class ConfigError(GatewayError):
+    """The process cannot start as it was configured; the message names the setting and never a secret."""
+
+
+class ClusterError(GatewayError):
+    """The Kubernetes API server cannot be reached or refused a request."""
+
+
+class ClusterConflict(ClusterError):
+    """The object exists already, or is no longer the one that was meant."""
+
+
+class ClusterNotFound(ClusterError):
+    """There is no such object."""
+
+
+class PlatformError(GatewayError):
+    """Sending to a chat platform failed."""
+
+
+class PlatformUnavailable(PlatformError):
+    """The platform cannot be reached or asks to wait; the same call may succeed later."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds that the platform asked to wait."""
+
+
+class PlatformRefused(PlatformError):
+    """The platform will never take this call (message gone, text too long, no permission)."""
+
+
+class UserFault(GatewayError):
+    """What somebody asked for cannot be had; the message is written for them."""
+
+
+class OfficeConflict(UserFault):
+    """An Office of that name exists with another identity. It is never adopted."""
+
+
+class OfficeDeleting(UserFault):
+    """The Office is being deleted; a new one can be made once it is gone."""
+
+
+class CommandRefused(UserFault):
+    """A command that may not be done here, now, or by this person."""
