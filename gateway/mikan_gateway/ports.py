@@ -8,10 +8,10 @@ connection. Its answer's way out: the agent's operations, each committed -> `Run
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform
-from mikan_api.messaging import ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo
+from mikan_api.messaging import Attachment, ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo
 from mikan_api.responder import ResponderOperation
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Budgets, DoorPolicy, Llm, Settings
@@ -49,6 +49,8 @@ class InboundMessage:
     team: str = ""
     top_level: bool = True
     """Whether the message stands outside any thread (for `stop`: such a one stops the only running run)."""
+    attachments: "AttachmentSource | None" = None
+    """Where the message's files can be had; asked only once the message is known to be for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class RunRecord:
     event: ConversationEvent
     info: MessagingInfo
     started: bool = False
+    kind: Literal["message", "scheduled"] = "message"
 
     @property
     def target(self) -> Target:
@@ -107,6 +110,14 @@ class StopOutcome:
 
     stopped: Sequence[RunRecord] = ()
     candidates: Sequence[RunRecord] = ()
+
+
+class AttachmentSource(Protocol):
+    """The files of one inbound message, still at their platform."""
+
+    async def fetch(self, office: OfficeKey, spool: "Spool") -> Sequence[Attachment]:
+        """Put each file's bytes where the spool says. A file that fails carries its error; it never raises."""
+        ...
 
 
 class Intake(Protocol):
@@ -135,7 +146,14 @@ class ChatPlatform(Protocol):
         """Post a message of GFM and return its id; a nonce used before returns the id of then, where that can be."""
         ...
 
-    async def edit(self, target: Target, message_id: str, text: str) -> None: ...
+    @property
+    def pace(self) -> float:
+        """Seconds to leave between two edits of one message."""
+        ...
+
+    async def edit(self, target: Target, message_id: str, text: str, draft: bool = False) -> None:
+        """Replace a message's text; of a ``draft`` (more is coming) nothing needs to survive a crash."""
+        ...
 
     async def delete(self, target: Target, message_id: str) -> None: ...
 
@@ -207,6 +225,53 @@ class RunOutput(Protocol):
 
     async def waiting(self, run: RunRecord, reason: str) -> None:
         """Say why a run cannot begin yet (suspended, vault missing, …); empty clears it."""
+        ...
+
+
+class OutgoingStore(Protocol):
+    """What the gateway means to post and what it has posted: stored, then sent, then marked."""
+
+    async def intend(self, nonce: str, office: OfficeKey, run_id: str | None) -> str | None:
+        """Store the intent to post, once per nonce; the message id if it was marked as sent already."""
+        ...
+
+    async def mark(self, nonce: str, message_id: str) -> None:
+        """The intent was sent as this message."""
+        ...
+
+    async def of_run(self, run_id: str) -> dict[str, str | None]:
+        """Every intent of a run: nonce -> message id, ``None`` where it was never marked."""
+        ...
+
+    async def drop(self, nonce: str) -> None:
+        """Forget an intent, its message is deleted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleDocument:
+    """Something a console conversation shows, as it is now. ``number`` is that of its last change."""
+
+    number: int
+    id: str
+    body: dict[str, object]
+
+
+class ConsoleStore(Protocol):
+    """What console conversations show: documents by id, each change numbered from 1 up in its conversation."""
+
+    async def put(self, conversation_id: str, document_id: str, body: dict[str, object]) -> int:
+        """Insert or replace a document; its new number."""
+        ...
+
+    async def get(self, conversation_id: str, document_id: str) -> ConsoleDocument | None: ...
+
+    async def after(self, conversation_id: str, number: int, limit: int = 200) -> Sequence[ConsoleDocument]:
+        """Documents that changed after ``number``, in order of their numbers."""
+        ...
+
+    async def last(self, conversation_id: str) -> int:
+        """Number of the last change; 0 = none."""
         ...
 
 
