@@ -23,7 +23,9 @@ from mikan_api.sandbox_mode import MAX_SANDBOX_MODE, SANDBOX_MODE_PATTERN
 from mikan_api.settings import Budgets, DoorPolicy, Llm, Name, Resources
 
 MAX_MESSAGE = 32_768
-ConversationId = Annotated[str, Field(min_length=1, max_length=MAX_CONVERSATION_ID, pattern=r"^[^:/\\\x00-\x1f\x7f]+$")]
+ConversationId = Annotated[
+    str, Field(min_length=1, max_length=MAX_CONVERSATION_ID, pattern=r"^[^:/\\\x00-\x1f\x7f-\x9f]+$")
+]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 VariableName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 SecretDataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
@@ -32,6 +34,9 @@ SecretDataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-
 def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
     """CEL rules (expression, message) for ``json_schema_extra``."""
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+
+
+DOT_NAMES = ("!(self.conversationId in ['.', '..'])", "conversationId can't be a dot name")
 
 
 def immutable(field: str) -> tuple[str, str]:
@@ -136,6 +141,7 @@ class OfficeSpec(ApiModel):
             immutable("platform"),
             immutable("conversationId"),
             immutable("trustModel"),
+            DOT_NAMES,
             (
                 "self.trustModel != 'open-trigger' || !has(self.doorPolicy) || self.doorPolicy.layout != 'full'",
                 "an open-trigger conversation can't be trusted with the full layout",
@@ -288,6 +294,7 @@ class ScheduledEventSpec(ApiModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
+            DOT_NAMES,
             ("(self.type == 'one-shot') == has(self.at)", "at belongs to type one-shot, and it needs it"),
             ("(self.type == 'periodic') == has(self.schedule)", "schedule belongs to type periodic, and it needs it"),
             ("(self.type == 'periodic') == has(self.timezone)", "timezone belongs to type periodic, and it needs it"),
