@@ -117,7 +117,7 @@ func (c *connection) open(f frame, serve func(*request, []byte) error) {
 			err = serve(r, f.payload)
 			c.close(r)
 		}
-		if err != nil && err != errGone {
+		if err != nil {
 			fail := asFailure(err)
 			_ = c.send(kindError, r.id, encode(errorMessage{fail.code, fail.message})) // the receive loop sees a lost client
 		}
@@ -150,6 +150,7 @@ func (c *connection) forward(f frame) error {
 		r.in.end()
 	case kindAbort:
 		r.in.abort()
+		r.out.close()
 	case kindWindow:
 		if len(f.payload) != 4 {
 			return &failure{codeInvalid, "malformed window frame"}

@@ -131,7 +131,7 @@ func (r *request) write(payload []byte) error {
 	for {
 		chunk, err := r.in.next()
 		if err != nil {
-			return &failure{codeInvalid, "the write was aborted"}
+			return err
 		}
 		if chunk == nil {
 			break

@@ -1,11 +1,8 @@
 package main
 
-import (
-	"errors"
-	"sync"
-)
+import "sync"
 
-var errGone = errors.New("the request has ended")
+var errGone = &failure{codeInvalid, "the request was aborted"}
 
 // window is the credit of one request towards the client: nobody sends more
 // than the client has said it will take, so a slow reader stops the command
