@@ -8,6 +8,10 @@
         ├── ClusterError             the Kubernetes API server cannot be reached or refused
         │   ├── ClusterConflict      409: it exists already, or is another one now
         │   └── ClusterNotFound      404
+        ├── StorageError             the database or the spool
+        │   ├── StorageUnavailable   cannot be reached; the same call may succeed later
+        │   └── StorageFull          no space left
+        ├── AgentRefused             an agent's connection, to be closed with a code
         ├── PlatformError            a chat platform
         │   ├── PlatformUnavailable  try again later
         │   └── PlatformRefused      the platform will never take this
@@ -38,6 +42,27 @@ class ClusterConflict(ClusterError):
 
 class ClusterNotFound(ClusterError):
     """There is no such object."""
+
+
+class StorageError(GatewayError):
+    """The database or the spool failed. Nothing of what was asked has been stored."""
+
+
+class StorageUnavailable(StorageError):
+    """The database cannot be reached; the same call may succeed later."""
+
+
+class StorageFull(StorageError):
+    """There is no space left; the message says what to do."""
+
+
+class AgentRefused(GatewayError):
+    """An agent broke the protocol or is no longer the office's agent; its connection closes with ``code``."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        """WebSocket close code, 4000 to 4999 (RFC 6455 section 7.4.2)."""
 
 
 class PlatformError(GatewayError):

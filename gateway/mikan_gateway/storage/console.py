@@ -1,0 +1,91 @@
+"""What the console platform shows: an ordered feed per conversation that survives restarts and can be waited for."""
+
+import asyncio
+from collections import defaultdict
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import Connection, insert, select
+
+from mikan_api.base import OpenModel
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.tables import console_messages
+
+
+class ConsoleMessage(OpenModel):
+    """One thing that happened in a console conversation; an edit or a deletion names the message it is about."""
+
+    conversation: str
+    message_id: str
+    kind: Literal["post", "edit", "delete", "upload"] = "post"
+    author: str
+    from_bot: bool = False
+    text: str = ""
+    file_name: str = ""
+    """Of an upload."""
+    time: datetime
+    seq: int = 0
+    """Place in the order of all console messages; 0 before it is stored."""
+
+
+class ConsoleStore:
+    """The feed of every console conversation."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._news: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def append(self, message: ConsoleMessage, nonce: str | None = None) -> ConsoleMessage:
+        """Store a message and return it with its ``seq``; one with a nonce used before returns the one of then."""
+
+        def work(connection: Connection) -> ConsoleMessage:
+            earlier = None if nonce is None else _by_nonce(connection, message.conversation, nonce)
+            return earlier or _insert(connection, message, nonce)
+
+        return await self._database.write(work, self._announce)
+
+    async def after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:
+        """At most ``limit`` messages that follow ``seq``, in order."""
+        following = (console_messages.c.conversation == conversation) & (console_messages.c.seq > seq)
+        query = select(console_messages.c.seq, console_messages.c.body).where(following)
+
+        def work(connection: Connection) -> list[ConsoleMessage]:
+            rows = connection.execute(query.order_by(console_messages.c.seq).limit(limit))
+            return [_message(seq, body) for seq, body in rows]
+
+        return await self._database.read(work)
+
+    async def wait_after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:
+        """As `after`, but waits until there is something."""
+        while True:
+            news = self._news[conversation]
+            found = await self.after(conversation, seq, limit)
+            if found:
+                return found
+            await news.wait()
+
+    def _announce(self, message: ConsoleMessage) -> None:
+        # Who waits holds the event that it took before it looked, so nothing is missed.
+        self._news.pop(message.conversation, asyncio.Event()).set()
+
+
+def _by_nonce(connection: Connection, conversation: str, nonce: str) -> ConsoleMessage | None:
+    same = (console_messages.c.conversation == conversation) & (console_messages.c.nonce == nonce)
+    row = connection.execute(select(console_messages.c.seq, console_messages.c.body).where(same)).one_or_none()
+    return None if row is None else _message(row.seq, row.body)
+
+
+def _insert(connection: Connection, message: ConsoleMessage, nonce: str | None) -> ConsoleMessage:
+    values = {
+        "conversation": message.conversation,
+        "message_id": message.message_id,
+        "kind": message.kind,
+        "nonce": nonce,
+        "body": message.model_dump_json(by_alias=True, exclude={"seq"}),
+    }
+    seq = connection.execute(insert(console_messages).values(values).returning(console_messages.c.seq)).scalar_one()
+    return message.model_copy(update={"seq": seq})
+
+
+def _message(seq: int, body: str) -> ConsoleMessage:
+    return ConsoleMessage.model_validate_json(body).model_copy(update={"seq": seq})

@@ -1,0 +1,144 @@
+"""The database as the gateway uses it: reads at any time, writes in order and many to a commit.
+
+A commit waits for the disk, so writes that arrive meanwhile share the next one (group commit). Each is atomic all the
+same: if one of a group fails, the group is rolled back and each is tried alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from mikan_gateway.exceptions import StorageError
+from mikan_gateway.ports import Health
+from mikan_gateway.storage.backends import Backend, Work, open_backend
+from mikan_gateway.storage.schema import migrate
+
+T = TypeVar("T")
+
+MAX_GROUP = 100
+"""Units of work in one commit."""
+
+
+def _nothing(_result: object) -> None:
+    return None
+
+
+@dataclass(slots=True)
+class _Write:
+    work: Work[Any]
+    then: Callable[[Any], None]
+    done: "asyncio.Future[Any]"
+
+
+class Database:
+    """Runs units of work. One process may write at a time (architecture section 1)."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._queue: deque[_Write] = deque()
+        self._wake = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        self._closing = False
+        self._failure = ""
+
+    @classmethod
+    async def open(cls, url: str) -> "Database":
+        """Connect and bring the schema up to date.
+
+        Raises:
+            ConfigError: the URL is of neither kind, or the schema is newer than this program.
+            StorageError: the database cannot be opened.
+        """
+        database = cls(open_backend(url))
+        try:
+            await database._backend.write(migrate)
+        except BaseException:
+            await database._backend.close()
+            raise
+        database._writer = asyncio.create_task(database._write_for_ever(), name="database-writer")
+        return database
+
+    async def close(self) -> None:
+        """Commit what was asked for, then disconnect."""
+        self._closing = True
+        self._wake.set()
+        if self._writer is not None:
+            await self._writer
+        await self._backend.close()
+
+    def health(self) -> Health:
+        """Whether the last commit succeeded."""
+        return Health(not self._failure, self._failure)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run ``work`` on what has been committed.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        return await self._backend.read(work)
+
+    async def write(self, work: Work[T], then: Callable[[T], None] = _nothing) -> T:
+        """Run ``work`` in a transaction; durable when this returns. ``work`` may run again after a rollback.
+
+        ``then`` is called with the result right after the commit, in the order of commits and even if the caller has
+        been cancelled: what is kept in memory beside the database is changed there and nowhere else.
+
+        Raises:
+            StorageError: the database failed; nothing was stored.
+        """
+        if self._closing:
+            raise StorageError("the database is closed")
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Write(work, then, done))
+        self._wake.set()
+        return await done
+
+    async def _write_for_ever(self) -> None:
+        while self._queue or not self._closing:
+            self._wake.clear()
+            if not self._queue:
+                await self._wake.wait()
+                continue
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
+            if not await self._commit(group):
+                for write in group:
+                    await self._commit([write])
+
+    async def _commit(self, group: list[_Write]) -> bool:
+        """Commit a group; ``False`` if it failed and its members are to be tried alone."""
+
+        def work(connection: Connection) -> list[Any]:
+            return [write.work(connection) for write in group]
+
+        try:
+            results = await self._backend.write(work)
+        except Exception as error:  # noqa: BLE001  the writer outlives any unit of work; the caller gets the error
+            self._failure = str(error) if isinstance(error, StorageError) else self._failure
+            if len(group) > 1:
+                return False
+            _settle(group[0], error)
+            return True
+        self._failure = ""
+        for write, result in zip(group, results, strict=True):
+            _finish(write, result)
+        return True
+
+
+def _settle(write: _Write, error: BaseException) -> None:
+    if not write.done.done():
+        write.done.set_exception(error)
+
+
+def _finish(write: _Write, result: object) -> None:
+    try:
+        write.then(result)
+    except Exception as error:  # noqa: BLE001  a fault in the caller's code is the caller's to see
+        _settle(write, error)
+    else:
+        if not write.done.done():
+            write.done.set_result(result)

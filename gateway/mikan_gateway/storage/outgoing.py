@@ -1,0 +1,74 @@
+"""Intents to send: stored before a message goes out, marked once the platform has answered.
+
+A crash in between leaves an intent without a message id; its nonce lets a platform that can find out whether the
+message arrived (architecture section 5).
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Row, select, update
+
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.tables import outgoing
+from mikan_gateway.storage.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message of a run on its way out. ``message_id`` is ``None`` until it is known to have been sent."""
+
+    run_id: str
+    slot: str
+    nonce: str
+    message_id: str | None
+
+
+class OutgoingStore:
+    """The intents of all runs. A slot is a place for one message of a run, named by the renderer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, run_id: str, slot: str, nonce: str) -> Outgoing:
+        """Store the intent. If there is one already it is returned as it is, with the nonce of then."""
+
+        def work(connection: Connection) -> Outgoing:
+            new = upsert(connection, outgoing).values(run_id=run_id, slot=slot, nonce=nonce)
+            connection.execute(new.on_conflict_do_nothing())
+            found = _find(connection, run_id, slot)
+            assert found is not None  # noqa: S101  it was inserted above, in the same transaction
+            return found
+
+        return await self._database.write(work)
+
+    async def sent(self, run_id: str, slot: str, message_id: str) -> None:
+        """Mark an intent as sent under the platform's message id."""
+        mine = (outgoing.c.run_id == run_id) & (outgoing.c.slot == slot)
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(outgoing).where(mine).values(message_id=message_id))
+
+        await self._database.write(work)
+
+    async def get(self, run_id: str, slot: str) -> Outgoing | None:
+        """The intent for a slot, if there is one."""
+        return await self._database.read(lambda connection: _find(connection, run_id, slot))
+
+    async def of_run(self, run_id: str) -> list[Outgoing]:
+        """Every intent of a run, by slot."""
+
+        def work(connection: Connection) -> list[Outgoing]:
+            rows = connection.execute(select(outgoing).where(outgoing.c.run_id == run_id).order_by(outgoing.c.slot))
+            return [_outgoing(row) for row in rows]
+
+        return await self._database.read(work)
+
+
+def _find(connection: Connection, run_id: str, slot: str) -> Outgoing | None:
+    mine = (outgoing.c.run_id == run_id) & (outgoing.c.slot == slot)
+    row = connection.execute(select(outgoing).where(mine)).one_or_none()
+    return None if row is None else _outgoing(row)
+
+
+def _outgoing(row: Row[tuple[object, ...]]) -> Outgoing:
+    return Outgoing(row.run_id, row.slot, row.nonce, row.message_id)
