@@ -10,6 +10,7 @@ All methods block. Coroutines call them through `asyncio.to_thread`.
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -112,7 +113,7 @@ class ConfinedDirectory:
             file.flush()
             os.fsync(descriptor)
 
-    def list(self, path: str = "") -> list[str]:
+    def names(self, path: str = "") -> list[str]:
         """Names in a directory, sorted."""
         with self._walk(segments(path) if path else ()) as descriptor, translated(path):
             return sorted(os.listdir(descriptor))
@@ -167,6 +168,19 @@ class ConfinedDirectory:
                 raise AlreadyExists(f"{new_name!r} exists")
             os.rename(name, new_name, src_dir_fd=parent, dst_dir_fd=parent)
             os.fsync(parent)
+
+    def copy(self, path: str, new_path: str) -> None:
+        """Copy a file's bytes, durably, to a name that is free.
+
+        Raises:
+            AlreadyExists: the new name is taken.
+        """
+        with self.open(path) as source, translated(new_path):
+            descriptor = self.open_descriptor(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            with os.fdopen(descriptor, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+                target.flush()
+                os.fsync(descriptor)
 
     def read_link(self, path: str) -> str:
         """Where the link at ``path`` points."""

@@ -1,0 +1,177 @@
+"""What a model gets to see of a session: pure functions from a path through the tree to messages.
+
+Rules: ``packages/coding-agent/docs/session.md`` of badlogic/pi-mono, section "Context Building"; tool calls and results
+never part (behaviour, "Harness").
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mikan_agent.messages import (
+    AssistantMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Message,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    parse_message,
+)
+from mikan_agent.sessions.tree import Entry, EntryId, milliseconds, text_field
+
+LOST_RESULT = "The run ended before this tool call's result was recorded. It may or may not have taken effect."
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model as a session remembers it."""
+
+    provider: str
+    model_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """Messages for a model, oldest first; every tool call is followed by its result."""
+
+    messages: tuple[Message, ...] = ()
+    entry_ids: tuple[EntryId, ...] = ()
+    """Which entry each message comes from, index by index; a synthesised result has its call's entry."""
+    model: ModelChoice | None = None
+    thinking_level: str = "off"
+
+
+_Item = tuple[Message, EntryId]
+
+
+def build_context(path: Sequence[Entry]) -> SessionContext:
+    """The context at the end of a path that starts at the root."""
+    compaction = next((i for i in reversed(range(len(path))) if path[i].type == "compaction"), None)
+    items = list(pair_tool_calls(_visible(path, compaction)))
+    return SessionContext(
+        messages=tuple(message for message, _ in items),
+        entry_ids=tuple(entry_id for _, entry_id in items),
+        model=next(filter(None, map(_model_of, reversed(path))), None),
+        thinking_level=next(filter(None, map(_thinking_level_of, reversed(path))), "off"),
+    )
+
+
+def _model_of(entry: Entry) -> ModelChoice | None:
+    if entry.type == "model_change":
+        return ModelChoice(text_field(entry.raw, "provider"), text_field(entry.raw, "modelId"))
+    raw = entry.raw.get("message") if entry.type == "message" else None
+    if isinstance(raw, Mapping) and raw.get("role") == "assistant":
+        return ModelChoice(text_field(raw, "provider"), text_field(raw, "model"))
+    return None
+
+
+def _thinking_level_of(entry: Entry) -> str:
+    return text_field(entry.raw, "thinkingLevel") if entry.type == "thinking_level_change" else ""
+
+
+def _visible(path: Sequence[Entry], compaction: int | None) -> Iterable[_Item]:
+    """Messages of the path; after a compaction its summary, then what it kept, then what came later."""
+    shown = path
+    if compaction is not None:
+        first_kept = text_field(path[compaction].raw, "firstKeptEntryId")
+        kept = next((i for i in range(compaction) if path[i].id == first_kept), compaction)
+        shown = (path[compaction], *path[kept:compaction], *path[compaction + 1 :])
+    for index, entry in enumerate(shown):
+        if entry.type == "compaction" and (compaction is None or index > 0):
+            continue  # an earlier compaction: the last one's summary carries it on
+        message = message_of(entry)
+        if message is not None:
+            yield message, entry.id
+
+
+def message_of(entry: Entry) -> Message | None:
+    """What an entry says to a model; ``None`` for entries that say nothing."""
+    build = _BUILDERS.get(entry.type)
+    return build(entry) if build else None
+
+
+def _custom_message(entry: Entry) -> Message:
+    fields = ("customType", "content", "display", "details")
+    kept = {name: entry.raw[name] for name in fields if name in entry.raw}
+    return parse_message({"role": "custom", "timestamp": milliseconds(entry.timestamp)} | kept)
+
+
+def _branch_summary(entry: Entry) -> Message | None:
+    summary = text_field(entry.raw, "summary")
+    if not summary:
+        return None
+    from_id = text_field(entry.raw, "fromId")
+    return BranchSummaryMessage(summary=summary, from_id=from_id, timestamp=milliseconds(entry.timestamp))
+
+
+def _compaction(entry: Entry) -> Message:
+    tokens = entry.raw.get("tokensBefore")
+    return CompactionSummaryMessage(
+        summary=text_field(entry.raw, "summary"),
+        tokens_before=tokens if isinstance(tokens, int) else 0,
+        timestamp=milliseconds(entry.timestamp),
+    )
+
+
+_BUILDERS: dict[str, Callable[[Entry], Message | None]] = {
+    "message": lambda entry: entry.message,
+    "custom_message": _custom_message,
+    "branch_summary": _branch_summary,
+    "compaction": _compaction,
+}
+
+
+def pair_tool_calls(items: Iterable[_Item]) -> Iterable[_Item]:
+    """Make a list that every provider accepts: each call directly followed by its one result.
+
+    A missing result is synthesised as an error; a result without a call before it, or a second one, is left out; what
+    was said between a call and its result comes after the result. Else the order is kept.
+    """
+    waiting: dict[str, ToolCall] = {}
+    answer: _Item | None = None
+    said: list[_Item] = []
+    for item in items:
+        message = item[0]
+        if isinstance(message, AssistantMessage):
+            yield from _lost_results(answer, waiting)
+            yield from said
+            yield item
+            answer, said, waiting = item, [], {call.id: call for call in message.tool_calls}
+        elif not isinstance(message, ToolResultMessage):
+            said.append(item)
+        elif waiting.pop(message.tool_call_id, None):
+            yield item
+    yield from _lost_results(answer, waiting)
+    yield from said
+
+
+def _lost_results(answer: _Item | None, waiting: Mapping[str, ToolCall]) -> Iterable[_Item]:
+    if answer is not None and isinstance(answer[0], AssistantMessage):
+        for call in waiting.values():
+            yield lost_result(call, answer[0].timestamp), answer[1]
+
+
+def missing_results(path: Sequence[Entry]) -> list[ToolCall]:
+    """Calls of the path's last answer that have no result yet; empty if anything but results came after it."""
+    answered: set[str] = set()
+    for entry in reversed(path):
+        message = message_of(entry)
+        if isinstance(message, AssistantMessage):
+            return [call for call in message.tool_calls if call.id not in answered]
+        if isinstance(message, ToolResultMessage):
+            answered.add(message.tool_call_id)
+        elif message is not None:
+            return []
+    return []
+
+
+def lost_result(call: ToolCall, timestamp: int) -> ToolResultMessage:
+    """The error that stands for a result that was never recorded."""
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=[TextContent(text=LOST_RESULT)],
+        details={"synthesised": True},
+        is_error=True,
+        timestamp=timestamp,
+    )

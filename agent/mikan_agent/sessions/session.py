@@ -1,0 +1,211 @@
+"""One open session: append to it, branch in it, and read what a model should see.
+
+Appends are serial and survive cancellation: once started, an append reaches the file and the tree or neither. A user's
+message is durable (fsync) when `append_message` returns, so a run that counts as started is never forgotten; other
+entries are in the file at once and durable with the next user message, `sync` or `close`.
+"""
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Self
+
+from mikan_agent.clock import Clock
+from mikan_agent.messages import Content, Message
+from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
+from mikan_agent.sessions.journal import Journal, Loaded, Problem
+from mikan_agent.sessions.lines import encode
+from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, iso, text_field
+
+
+class Session:
+    """An open session file. Use as an async context manager, or `close` it."""
+
+    def __init__(self, journal: Journal, loaded: Loaded, path: PurePosixPath, clock: Clock) -> None:
+        self._journal = journal
+        self._tree: SessionTree = loaded.tree
+        self._clock = clock
+        self._writing = threading.Lock()
+        self.header: Header = loaded.header
+        self.problems: Sequence[Problem] = loaded.problems
+        """What was wrong with the file when it was opened; each is logged already."""
+        self.path = path
+        """The real path of the file, for `Header.parent_session` and for people."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def file_name(self) -> str:
+        """Name in the sessions directory."""
+        return self._journal.name
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Every entry of every branch, in file order."""
+        return self._tree.entries
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever said here: a candidate for seeding."""
+        return not self._tree.entries
+
+    @property
+    def leaf_id(self) -> EntryId | None:
+        """Where the next entry will hang; ``None``: at the root."""
+        return self._tree.leaf.id if self._tree.leaf else None
+
+    @property
+    def name(self) -> str:
+        """The display name that was set last."""
+        infos = (e for e in reversed(self._tree.entries) if e.type == "session_info")
+        return next((text_field(entry.raw, "name") for entry in infos), "")
+
+    def get(self, entry_id: str) -> Entry:
+        """The entry with this id.
+
+        Raises:
+            UnknownEntry: there is none.
+        """
+        return self._tree.get(entry_id)
+
+    def branch_path(self) -> list[Entry]:
+        """Entries from the root to the leaf."""
+        return self._tree.leaf.path() if self._tree.leaf else []
+
+    def labels(self) -> dict[str, str]:
+        """Entry id -> label, of every entry that has one now."""
+        labels: dict[str, str] = {}
+        for entry in self._tree.entries:
+            if entry.type == "label":
+                labels[text_field(entry.raw, "targetId")] = text_field(entry.raw, "label")
+        return {target: label for target, label in labels.items() if label}
+
+    def context(self) -> SessionContext:
+        """What a model should see now, with the model and thinking level chosen last on this branch."""
+        return build_context(self.branch_path())
+
+    def branch(self, entry_id: str | None) -> None:
+        """Go back: the next entry hangs on ``entry_id`` (``None``: starts a new root). Nothing is lost, or written.
+
+        Raises:
+            UnknownEntry: there is no such entry.
+        """
+        self._tree.leaf = None if entry_id is None else self._tree.get(entry_id)
+
+    async def append_message(self, message: Message) -> EntryId:
+        """Add a message; one of a user is durable on return."""
+        return await self._append("message", {"message": message.to_json()}, message, durable=message.role == "user")
+
+    async def append_model_change(self, provider: str, model_id: str) -> EntryId:
+        """Note that another model answers from here on."""
+        return await self._append("model_change", {"provider": provider, "modelId": model_id})
+
+    async def append_thinking_level_change(self, level: str) -> EntryId:
+        """Note another thinking level from here on."""
+        return await self._append("thinking_level_change", {"thinkingLevel": level})
+
+    async def append_compaction(
+        self, summary: str, first_kept_entry_id: str, tokens_before: int, details: object = None
+    ) -> EntryId:
+        """Let ``summary`` stand for everything before ``first_kept_entry_id``; durable on return.
+
+        Raises:
+            UnknownEntry: there is no such entry.
+        """
+        self._tree.get(first_kept_entry_id)
+        fields = {"summary": summary, "firstKeptEntryId": first_kept_entry_id, "tokensBefore": tokens_before}
+        return await self._append("compaction", fields | _if_given("details", details), durable=True)
+
+    async def branch_with_summary(self, entry_id: str | None, summary: str, details: object = None) -> EntryId:
+        """Go back to ``entry_id`` and leave a summary of the branch that is left."""
+        left = self.leaf_id or "root"
+        self.branch(entry_id)
+        return await self._append(
+            "branch_summary", {"fromId": left, "summary": summary} | _if_given("details", details)
+        )
+
+    async def append_custom(self, custom_type: str, data: object = None) -> EntryId:
+        """Keep an extension's state; no model sees it."""
+        return await self._append("custom", {"customType": custom_type} | _if_given("data", data))
+
+    async def append_custom_message(
+        self, custom_type: str, content: str | list[Content], display: bool = True, details: object = None
+    ) -> EntryId:
+        """Say something to the model in an extension's name."""
+        said = content if isinstance(content, str) else [part.to_json() for part in content]
+        fields: dict[str, object] = {"customType": custom_type, "content": said, "display": display}
+        return await self._append("custom_message", fields | _if_given("details", details))
+
+    async def append_label(self, target_id: str, label: str | None) -> EntryId:
+        """Bookmark an entry, or take its bookmark away.
+
+        Raises:
+            UnknownEntry: there is no such entry.
+        """
+        self._tree.get(target_id)
+        return await self._append("label", {"targetId": target_id} | _if_given("label", label))
+
+    async def append_session_info(self, name: str) -> EntryId:
+        """Set the display name."""
+        return await self._append("session_info", {"name": name})
+
+    async def repair(self) -> list[EntryId]:
+        """Give every call of the last answer that has no result an error result; call it after a crash or an abort.
+
+        Returns:
+            The new entries, in the order of the calls; empty if nothing was missing.
+        """
+        now = int(self._clock.now().timestamp() * 1000)
+        return [await self.append_message(lost_result(call, now)) for call in missing_results(self.branch_path())]
+
+    async def sync(self) -> None:
+        """Make everything appended so far durable; at the end of a run."""
+        await asyncio.to_thread(self._locked_sync)
+
+    async def close(self) -> None:
+        """Make everything durable and let others open the file; a second call does nothing."""
+        await asyncio.to_thread(self._locked_close)
+
+    async def _append(
+        self, kind: str, fields: Mapping[str, object], message: Message | None = None, durable: bool = False
+    ) -> EntryId:
+        return await asyncio.to_thread(self._append_now, kind, fields, message, durable)
+
+    def _append_now(self, kind: str, fields: Mapping[str, object], message: Message | None, durable: bool) -> EntryId:
+        with self._writing:
+            base = {"type": kind, "id": self._new_id(), "parentId": self.leaf_id, "timestamp": iso(self._clock.now())}
+            raw = base | dict(fields)
+            self._journal.append(encode(raw), durable)
+            self._tree.add(raw, message)
+            return EntryId(str(raw["id"]))
+
+    def _new_id(self) -> str:
+        """8 hex digits, as other writers of this form make them, and free."""
+        while (entry_id := secrets.token_hex(4)) in self._tree:
+            continue
+        return entry_id
+
+    def _locked_sync(self) -> None:
+        with self._writing:
+            self._journal.sync()
+
+    def _locked_close(self) -> None:
+        with self._writing:
+            if not self._journal.closed:
+                try:
+                    self._journal.sync()
+                finally:
+                    self._journal.close()
+
+
+def _if_given(name: str, value: object) -> dict[str, object]:
+    return {} if value is None else {name: value}

@@ -1,0 +1,162 @@
+"""Which file a session key has, and how sessions begin, are reset and are listed.
+
+A top-level session is named by ``sessions/current`` and has a file ``<timestamp>_<uuid>.jsonl``; a thread has the fixed
+name that `mikan_api.session_keys.thread_file_name` gives and remembers the session it grew from (behaviour, "Sessions
+and log"). Files are never deleted here.
+"""
+
+import asyncio
+import logging
+import re
+import uuid
+from dataclasses import dataclass
+
+from mikan_agent.clock import Clock, SystemClock
+from mikan_agent.confined import ConfinedDirectory
+from mikan_agent.records.exceptions import NotFound, Refused
+from mikan_agent.sessions.exceptions import InvalidHeader, InvalidPointer
+from mikan_agent.sessions.journal import Journal, Loaded, load, read_header
+from mikan_agent.sessions.lines import encode
+from mikan_agent.sessions.session import Session
+from mikan_agent.sessions.tree import Header, iso
+from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
+
+logger = logging.getLogger(__name__)
+
+POINTER = "current"
+_SESSION_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,199}\.jsonl")
+_POINTER_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """One file of the sessions directory, for lists and viewers."""
+
+    name: str
+    header: Header
+    size: int
+    """Bytes."""
+    is_current: bool
+    """The top-level session of now."""
+
+
+class SessionStore:
+    """The session files of one office."""
+
+    def __init__(self, directory: ConfinedDirectory, cwd: str, clock: Clock | None = None) -> None:
+        """``directory``: the real ``sessions`` directory; ``cwd``: the office directory as the model knows it."""
+        self._directory = directory
+        self._cwd = cwd
+        self._clock = clock or SystemClock()
+
+    async def open(self, key: SessionKey) -> Session:
+        """Open the session of a key, making it if there is none (`Session.is_empty` tells; a caller may seed it).
+
+        Raises:
+            SessionBusy: it is open already, here or elsewhere.
+            InvalidHeader, InvalidPointer: its history is damaged at the root; nothing was replaced.
+            Refused: a link or something else that is no file stands in its place.
+            StorageFailed: disk full, permission, I/O.
+        """
+        return await asyncio.to_thread(self._open, key)
+
+    async def reset(self, key: SessionKey) -> str:
+        """Begin afresh; the old file is kept under another name, and a thread keeps its parent.
+
+        Returns:
+            The name of the new file.
+
+        Raises:
+            SessionBusy: the session is open; close it first.
+        """
+        return await asyncio.to_thread(self._reset, key)
+
+    async def files(self) -> list[SessionFile]:
+        """Every readable session file, by name; others are named in the log and left out."""
+        return await asyncio.to_thread(self._files)
+
+    async def read(self, name: str) -> Loaded:
+        """Read a session file beside its writer, changing nothing.
+
+        Raises:
+            NotFound, InvalidHeader, Refused
+        """
+        return await asyncio.to_thread(self._read, name)
+
+    def _open(self, key: SessionKey) -> Session:
+        self._directory.mkdir()
+        suffix = thread_suffix_of(key)
+        name = self._current() if suffix is None else thread_file_name(suffix)
+        if name is None:
+            name = self._begin_top_level()
+        elif not self._directory.exists(name):
+            name = self._begin_top_level() if suffix is None else self._begin(name, self._current())
+        return self._opened(name)
+
+    def _opened(self, name: str) -> Session:
+        journal, loaded = Journal.open(self._directory, name, self._stamp())
+        return Session(journal, loaded, self._directory.path / name, self._clock)
+
+    def _reset(self, key: SessionKey) -> str:
+        self._directory.mkdir()
+        suffix = thread_suffix_of(key)
+        if suffix is None:
+            return self._begin_top_level()
+        name, parent = thread_file_name(suffix), None
+        if self._directory.exists(name):
+            journal, loaded = Journal.open(self._directory, name, self._stamp())
+            try:
+                parent = loaded.header.parent_session
+                self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
+            finally:
+                journal.close()
+        return self._begin(name, self._current(), parent)
+
+    def _begin_top_level(self) -> str:
+        """The file first, then the pointer: a crash in between leaves an empty session that nobody names."""
+        name = self._begin(f"{self._stamp()}_{uuid.uuid4()}.jsonl", None)
+        self._directory.write(POINTER, f"{name}\n".encode())
+        return name
+
+    def _begin(self, name: str, parent: str | None, parent_path: str | None = None) -> str:
+        if parent is not None and parent_path is None:
+            parent_path = str(self._directory.path / parent)
+        header = Header(str(uuid.uuid4()), iso(self._clock.now()), self._cwd, parent_session=parent_path)
+        self._directory.write(name, encode(header.to_json()))
+        return name
+
+    def _current(self) -> str | None:
+        try:
+            content = self._directory.read(POINTER, _POINTER_LIMIT)
+        except NotFound:
+            return None
+        return _file_name(content.decode(errors="replace").strip())
+
+    def _files(self) -> list[SessionFile]:
+        found = []
+        current = self._current()
+        for name in self._directory.names():
+            if not _SESSION_FILE.fullmatch(name):
+                continue
+            try:
+                with self._directory.open(name) as file:
+                    header = read_header(file)
+                size = self._directory.stat(name).st_size
+            except (InvalidHeader, Refused) as error:
+                logger.warning("not a readable session file", extra={"file": name, "reason": str(error)})
+                continue
+            found.append(SessionFile(name, header, size, name == current))
+        return found
+
+    def _read(self, name: str) -> Loaded:
+        with self._directory.open(_file_name(name)) as file:
+            return load(file)
+
+    def _stamp(self) -> str:
+        return re.sub(r"[:.]", "-", iso(self._clock.now()))
+
+
+def _file_name(name: str) -> str:
+    if not _SESSION_FILE.fullmatch(name):
+        raise InvalidPointer(f"{name[:200]!r} is not the name of a session file")
+    return name
