@@ -1,20 +1,20 @@
-# Shared settings. Every path and address can be overridden from the environment.
+# Shared by every script here: settings, and how to reach into a running cluster. Sourced, never run.
+# Two clusters can run beside each other when their MIKAN_CLUSTER_STATE and MIKAN_CLUSTER_API_PORT differ.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-CACHE=${MIKAN_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/mikan-cluster}          # binaries and images; may outlive a cluster
-STATE=${MIKAN_CLUSTER_STATE:-$CACHE/state}    # one cluster's data, keys and logs; removed by down.sh
-BIN=$CACHE/bin
-IMAGES=$CACHE/images
+CACHE=${MIKAN_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/mikan-cluster}    # binaries and images; outlives clusters
+STATE=${MIKAN_CLUSTER_STATE:-$CACHE/state}                # one cluster's data, keys and logs; removed by down.sh
 KUBECONFIG_OUT=${MIKAN_CLUSTER_KUBECONFIG:-$STATE/admin.kubeconfig}
+API_PORT=${MIKAN_CLUSTER_API_PORT:-16443}                 # 127.0.0.1 on the host, forwarded into the node
+CGROUP=${MIKAN_CLUSTER_CGROUP:-mikan-$(sha256sum <<<"$STATE" | cut -c1-8)}
+BIN=$CACHE/bin
+VOLUMES=$STATE/local-volumes
 
 NODE_NAME=node1
-GO_NEEDED=1.26.6                                 # what the modules in src/ ask for
-CGROUP=mikan-dev                                 # one top-level cgroup per v1 hierarchy
-API_PORT=${MIKAN_CLUSTER_API_PORT:-16443}            # 127.0.0.1 on the host, forwarded into the node
+GO_NEEDED=1.26.6                                          # what the modules in src/ ask for
 
-# These addresses exist only inside the node's network namespace, which has no
-# way out: nothing is ever sent to them from the host's own network.
+# These addresses exist only inside the node's network namespace, which has no way to the host's network.
 NODE_IP=10.99.0.2
 POD_CIDR=10.98.0.0/16
 NODE_POD_CIDR=10.98.0.0/24
@@ -22,30 +22,46 @@ SERVICE_CIDR=10.97.0.0/16
 KUBERNETES_IP=10.97.0.1
 DNS_IP=10.97.0.10
 
+# The fake outside: a second namespace that answers for two addresses of the Internet (documentation ranges), for
+# the cloud's metadata address, and for one address of each private range that no sandbox may reach.
+OUTSIDE_IP=203.0.113.10
+OUTSIDE_GATEWAY=203.0.113.1                               # the node's own end
+OUTSIDE_MORE=(198.51.100.10 169.254.169.254 10.1.0.10 172.16.0.10 192.168.0.10 100.64.0.10)
+
 log() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
 die() { log "error: $*"; exit 1; }
 
-# The node is one process tree: unshare(1) holds a PID namespace whose init is
-# node-init.sh. Killing unshare kills everything, the pods included.
-unshare_pid() { cat "$STATE/unshare.pid" 2>/dev/null || true; }
+# A process is remembered by its PID and start time, so that a file left behind by a machine that died never names
+# another process that was given the same number since.
+started_at() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
+remember() { echo "$2" >"$STATE/$1.pid" && started_at "$2" >"$STATE/$1.started"; }
+remembered() { # NAME: prints the PID if that very process lives
+	local pid; pid=$(cat "$STATE/$1.pid" 2>/dev/null) || return 1
+	[ -e "/proc/$pid" ] && [ "$(cat "$STATE/$1.started" 2>/dev/null)" = "$(started_at "$pid")" ] || return 1
+	echo "$pid"
+}
 
+# The node is one process tree: unshare(1) holds a PID namespace whose init is node-init.sh. When the init ends,
+# the kernel ends everything in it, the pods included.
 init_pid() {
-	local p; p=$(unshare_pid)
-	[ -n "$p" ] && [ "$(cat /proc/"$p"/comm 2>/dev/null)" = unshare ] || return 1
-	ps -o pid= --ppid "$p" | tr -d ' ' | head -1 | grep .
+	local pid; pid=$(remembered unshare 2>/dev/null) || return 1
+	ps -o pid= --ppid "$pid" | tr -d ' ' | head -1 | grep .
 }
 
 # in_node CMD...: runs CMD as root inside the node (its mounts, network, PIDs).
 in_node() {
-	local p; p=$(init_pid) || die "the node is not up"
-	nsenter -t "$p" -m -n -p -i -u -- "$@"
+	local pid; pid=$(init_pid) || die "the cluster in $STATE is not up: run $HERE/up.sh"
+	nsenter -t "$pid" -m -n -p -i -u -- "$@"
 }
 
-# in_net CMD...: runs CMD in the node's network only, with the host's files.
+# in_net CMD...: runs CMD in the node's network only, with the host's files and PIDs.
 in_net() {
-	local p; p=$(init_pid) || die "the node is not up"
-	nsenter -t "$p" -n -- "$@"
+	local pid; pid=$(init_pid) || die "the cluster in $STATE is not up: run $HERE/up.sh"
+	nsenter -t "$pid" -n -- "$@"
 }
+
+# in_outside CMD...: runs CMD as a machine on the fake outside, with the node's files and PIDs.
+in_outside() { in_node nsenter --net=/run/netns/outside -- "$@"; }
 
 # start NAME CMD...: starts a daemon inside the node, logging to $STATE/log/NAME.log.
 # The command is kept, so that ctl.sh can start it again.
@@ -56,7 +72,7 @@ start() {
 }
 
 start_again() {
-	local cmd; mapfile -d '' cmd <"$STATE/cmd/$1"
+	local cmd; mapfile -d '' cmd <"$STATE/cmd/$1" 2>/dev/null || die "no daemon $1: $(ls "$STATE/cmd" 2>/dev/null | xargs)"
 	in_node bash -c 'pid=$1/pid/$2 log=$1/log/$2.log; shift 2
 		setsid "$@" >>"$log" 2>&1 </dev/null & echo $! >"$pid"' _ "$STATE" "$1" "${cmd[@]}"
 }
@@ -71,10 +87,46 @@ stop() {
 wait_for() {
 	local end=$((SECONDS + $1)) what=$2; shift 2
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || die "timed out waiting for $what"
+		[ $SECONDS -lt $end ] || die "timed out waiting for $what: look in $STATE/log"
 		sleep 0.2
 	done
 }
 
+# Where this cluster's cgroups are: one below each v1 hierarchy, or a single one where only v2 is mounted.
+cgroups() {
+	if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo "/sys/fs/cgroup/$CGROUP"; return; fi
+	local hierarchy
+	for hierarchy in /sys/fs/cgroup/*/; do echo "$hierarchy$CGROUP"; done
+}
+
 # build_key: changes when the sources of the binaries do.
 build_key() { cat "$HERE"/src/*/{go.mod,go.sum} "$HERE"/src/k8s/{*.go,*/*.go} "$HERE"/src/pause.c | sha256sum; }
+built_here() { [ "$(cat "$BIN/.key" 2>/dev/null)" = "$(build_key)" ]; }
+
+# The commands that the node and these scripts call, each with Debian's package of it.
+needed_programs() {
+	cat <<-LIST
+		conntrack conntrack
+		ip iproute2
+		ipset ipset
+		iptables iptables
+		nft nftables
+		nsenter util-linux
+		openssl openssl
+		ps procps
+		python3 python3
+		runc runc
+		setsid util-linux
+		sysctl procps
+		unshare util-linux
+	LIST
+}
+
+# missing_packages: Debian packages of the needed programs that are not installed.
+missing_packages() {
+	local program package
+	while read -r program package; do
+		type -P "$program" >/dev/null || echo "$package"
+	done < <(needed_programs)
+	[ -x /usr/lib/cni/bridge ] || echo containernetworking-plugins
+}
