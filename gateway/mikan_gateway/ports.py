@@ -123,7 +123,9 @@ class AttachmentSource(Protocol):
 class Intake(Protocol):
     """Takes what adapters received. When `receive` returns, the message is durable and may be acknowledged."""
 
-    async def receive(self, message: InboundMessage) -> None: ...
+    async def receive(self, message: InboundMessage) -> int | None:
+        """Take a message; its log number, or ``None`` if its sender was turned away."""
+        ...
 
 
 class ChatPlatform(Protocol):
@@ -225,53 +227,6 @@ class RunOutput(Protocol):
 
     async def waiting(self, run: RunRecord, reason: str) -> None:
         """Say why a run cannot begin yet (suspended, vault missing, …); empty clears it."""
-        ...
-
-
-class OutgoingStore(Protocol):
-    """What the gateway means to post and what it has posted: stored, then sent, then marked."""
-
-    async def intend(self, nonce: str, office: OfficeKey, run_id: str | None) -> str | None:
-        """Store the intent to post, once per nonce; the message id if it was marked as sent already."""
-        ...
-
-    async def mark(self, nonce: str, message_id: str) -> None:
-        """The intent was sent as this message."""
-        ...
-
-    async def of_run(self, run_id: str) -> dict[str, str | None]:
-        """Every intent of a run: nonce -> message id, ``None`` where it was never marked."""
-        ...
-
-    async def drop(self, nonce: str) -> None:
-        """Forget an intent, its message is deleted."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleDocument:
-    """Something a console conversation shows, as it is now. ``number`` is that of its last change."""
-
-    number: int
-    id: str
-    body: dict[str, object]
-
-
-class ConsoleStore(Protocol):
-    """What console conversations show: documents by id, each change numbered from 1 up in its conversation."""
-
-    async def put(self, conversation_id: str, document_id: str, body: dict[str, object]) -> int:
-        """Insert or replace a document; its new number."""
-        ...
-
-    async def get(self, conversation_id: str, document_id: str) -> ConsoleDocument | None: ...
-
-    async def after(self, conversation_id: str, number: int, limit: int = 200) -> Sequence[ConsoleDocument]:
-        """Documents that changed after ``number``, in order of their numbers."""
-        ...
-
-    async def last(self, conversation_id: str) -> int:
-        """Number of the last change; 0 = none."""
         ...
 
 

@@ -17,12 +17,20 @@ class ConsoleMessage(OpenModel):
 
     conversation: str
     message_id: str
-    kind: Literal["post", "edit", "delete", "upload"] = "post"
+    kind: Literal["post", "edit", "delete", "upload", "working"] = "post"
     author: str
     from_bot: bool = False
     text: str = ""
     file_name: str = ""
     """Of an upload."""
+    file_id: str = ""
+    title: str = ""
+    size: int = 0
+    """Bytes of an upload."""
+    thread: str | None = None
+    reply_to: str | None = None
+    """The message that this answers."""
+    working: bool | None = None
     time: datetime
     seq: int = 0
     """Place in the order of all console messages; 0 before it is stored."""
