@@ -12,6 +12,9 @@
         ├── AlreadyExists
         ├── TooLarge          more bytes than the caller allows
         ├── StorageFailed     the system said no: disk full, permission, I/O
+        ├── FileBusy          an append-only file has a writer already
+        ├── FileClosed        an append after `close`
+        ├── NotJson           a value that JSON cannot carry, such as NaN
         ├── LogGap            a log batch that does not continue where the file ends
         └── SessionError      see `mikan_agent.sessions.exceptions`
 """
@@ -53,6 +56,18 @@ class TooLarge(StorageError):
 
 class StorageFailed(StorageError):
     """The system refused: disk full, permission, I/O error."""
+
+
+class FileBusy(StorageError):
+    """An append-only file has a writer already, in this process or another."""
+
+
+class FileClosed(StorageError):
+    """An append to a file that was closed."""
+
+
+class NotJson(StorageError):
+    """A value that JSON cannot carry, such as NaN."""
 
 
 class LogGap(StorageError):

@@ -1,4 +1,4 @@
-"""What can go wrong with a session.
+"""What can go wrong with a session, beside what can go wrong with any file (`mikan_agent.records.exceptions`).
 
 ::
 
@@ -6,10 +6,7 @@
     └── SessionError
         ├── InvalidHeader     the first line of a session file is no usable header
         ├── InvalidPointer    ``current`` names something that cannot be a session file
-        ├── SessionBusy       the file has a writer already
-        ├── SessionClosed     an append after `close`
-        ├── UnknownEntry      an entry id that the session does not hold
-        └── InvalidEntry      a value that JSON cannot carry
+        └── UnknownEntry      an entry id that the session does not hold
 """
 
 from mikan_agent.records.exceptions import StorageError
@@ -27,17 +24,5 @@ class InvalidPointer(SessionError):
     """``sessions/current`` names something that cannot be a session file."""
 
 
-class SessionBusy(SessionError):
-    """The session file has a writer already."""
-
-
-class SessionClosed(SessionError):
-    """An append to a session that was closed."""
-
-
 class UnknownEntry(SessionError):
     """An entry id that the session does not hold."""
-
-
-class InvalidEntry(SessionError):
-    """A value that JSON cannot carry, such as NaN."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 
-from mikan_agent.sessions.lines import Damaged, Line, decode, encode
+from mikan_agent.records.lines import Damaged, Line, decode, encode
 from mikan_agent.sessions.tree import VERSION, Header
 
 

@@ -15,17 +15,18 @@ from typing import Self
 
 from mikan_agent.clock import Clock
 from mikan_agent.messages import Content, Message
+from mikan_agent.records.append_file import AppendFile
+from mikan_agent.records.lines import encode, iso
 from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
-from mikan_agent.sessions.journal import Journal, Loaded, Problem
-from mikan_agent.sessions.lines import encode
-from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, iso, text_field
+from mikan_agent.sessions.journal import Loaded, Problem
+from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, text_field
 
 
 class Session:
     """An open session file. Use as an async context manager, or `close` it."""
 
-    def __init__(self, journal: Journal, loaded: Loaded, path: PurePosixPath, clock: Clock) -> None:
-        self._journal = journal
+    def __init__(self, file: AppendFile, loaded: Loaded, path: PurePosixPath, clock: Clock) -> None:
+        self._file = file
         self._tree: SessionTree = loaded.tree
         self._clock = clock
         self._writing = threading.Lock()
@@ -46,7 +47,7 @@ class Session:
     @property
     def file_name(self) -> str:
         """Name in the sessions directory."""
-        return self._journal.name
+        return self._file.name
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -184,7 +185,7 @@ class Session:
         with self._writing:
             base = {"type": kind, "id": self._new_id(), "parentId": self.leaf_id, "timestamp": iso(self._clock.now())}
             raw = base | dict(fields)
-            self._journal.append(encode(raw), durable)
+            self._file.append(encode(raw), durable)
             self._tree.add(raw, message)
             return EntryId(str(raw["id"]))
 
@@ -196,15 +197,15 @@ class Session:
 
     def _locked_sync(self) -> None:
         with self._writing:
-            self._journal.sync()
+            self._file.sync()
 
     def _locked_close(self) -> None:
         with self._writing:
-            if not self._journal.closed:
+            if not self._file.closed:
                 try:
-                    self._journal.sync()
+                    self._file.sync()
                 finally:
-                    self._journal.close()
+                    self._file.close()
 
 
 def _if_given(name: str, value: object) -> dict[str, object]:

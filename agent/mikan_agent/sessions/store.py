@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from mikan_agent.clock import Clock, SystemClock
 from mikan_agent.confined import ConfinedDirectory
+from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.exceptions import NotFound, Refused
+from mikan_agent.records.lines import encode, iso, stamp
 from mikan_agent.sessions.exceptions import InvalidHeader, InvalidPointer
-from mikan_agent.sessions.journal import Journal, Loaded, load, read_header
-from mikan_agent.sessions.lines import encode
+from mikan_agent.sessions.journal import Loaded, load, open_journal, read_header
 from mikan_agent.sessions.session import Session
-from mikan_agent.sessions.tree import Header, iso
+from mikan_agent.sessions.tree import Header
 from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class SessionStore:
         """Open the session of a key, making it if there is none (`Session.is_empty` tells; a caller may seed it).
 
         Raises:
-            SessionBusy: it is open already, here or elsewhere.
+            FileBusy: it is open already, here or elsewhere.
             InvalidHeader, InvalidPointer: its history is damaged at the root; nothing was replaced.
             Refused: a link or something else that is no file stands in its place.
             StorageFailed: disk full, permission, I/O.
@@ -67,7 +68,7 @@ class SessionStore:
             The name of the new file.
 
         Raises:
-            SessionBusy: the session is open; close it first.
+            FileBusy: the session is open; close it first.
         """
         return await asyncio.to_thread(self._reset, key)
 
@@ -94,23 +95,34 @@ class SessionStore:
         return self._opened(name)
 
     def _opened(self, name: str) -> Session:
-        journal, loaded = Journal.open(self._directory, name, self._stamp())
-        return Session(journal, loaded, self._directory.path / name, self._clock)
+        file, loaded = open_journal(self._directory, name, self._stamp())
+        return Session(file, loaded, self._directory.path / name, self._clock)
 
     def _reset(self, key: SessionKey) -> str:
         self._directory.mkdir()
-        suffix = thread_suffix_of(key)
+        current, suffix = self._current_if_usable(), thread_suffix_of(key)
         if suffix is None:
+            if current is not None and self._directory.exists(current):
+                AppendFile.open(self._directory, current).close()
             return self._begin_top_level()
         name, parent = thread_file_name(suffix), None
         if self._directory.exists(name):
-            journal, loaded = Journal.open(self._directory, name, self._stamp())
-            try:
-                parent = loaded.header.parent_session
-                self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
-            finally:
-                journal.close()
-        return self._begin(name, self._current(), parent)
+            parent = self._archive(name)
+        return self._begin(name, current, parent)
+
+    def _archive(self, name: str) -> str | None:
+        """Free a thread's fixed name; returns the parent that it remembered."""
+        file = AppendFile.open(self._directory, name)
+        try:
+            with file.reading() as content:
+                parent = read_header(content).parent_session
+        except InvalidHeader as error:  # a fresh start is the way out of a damaged file
+            logger.warning("damaged session set aside", extra={"file": name, "reason": str(error)})
+            parent = None
+        finally:
+            file.close()
+        self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
+        return parent
 
     def _begin_top_level(self) -> str:
         """The file first, then the pointer: a crash in between leaves an empty session that nobody names."""
@@ -132,9 +144,16 @@ class SessionStore:
             return None
         return _file_name(content.decode(errors="replace").strip())
 
+    def _current_if_usable(self) -> str | None:
+        try:
+            return self._current()
+        except InvalidPointer as error:
+            logger.warning("damaged session pointer", extra={"reason": str(error)})
+            return None
+
     def _files(self) -> list[SessionFile]:
         found = []
-        current = self._current()
+        current = self._current_if_usable()
         for name in self._directory.names():
             if not _SESSION_FILE.fullmatch(name):
                 continue
@@ -153,7 +172,7 @@ class SessionStore:
             return load(file)
 
     def _stamp(self) -> str:
-        return re.sub(r"[:.]", "-", iso(self._clock.now()))
+        return stamp(self._clock.now())
 
 
 def _file_name(name: str) -> str:

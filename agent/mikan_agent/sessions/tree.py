@@ -6,12 +6,12 @@ as: a file of 100,000 entries opens without building 100,000 models, and nothing
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NewType
 
 from mikan_agent.messages import Message, parse_message
+from mikan_agent.records.lines import Damaged
 from mikan_agent.sessions.exceptions import InvalidHeader, UnknownEntry
-from mikan_agent.sessions.lines import Damaged
 
 EntryId = NewType("EntryId", str)
 VERSION = 3
@@ -163,11 +163,6 @@ def text_field(raw: Mapping[str, object], name: str, default: str = "") -> str:
     """A field that should be text; ``default`` where a writer left it out or wrote something else."""
     value = raw.get(name)
     return value if isinstance(value, str) else default
-
-
-def iso(moment: datetime) -> str:
-    """A time as session files have it: UTC, milliseconds, ``Z``."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def milliseconds(timestamp: str) -> int:
