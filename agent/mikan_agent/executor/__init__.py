@@ -20,7 +20,9 @@ from mikan_agent.executor.exceptions import (
     SandboxBusy,
     TooLarge,
 )
+from mikan_agent.executor.exec_only import BridgeReply, CommandBridge, ExecOnlyExecutor
 from mikan_agent.executor.local import LocalHelper
+from mikan_agent.executor.output import CappedOutput, OutputCollector
 from mikan_agent.executor.paths import PathContext
 from mikan_agent.executor.pod_exec import ApiServer, PodTarget, pod_executor
 from mikan_agent.executor.ports import (
@@ -38,8 +40,12 @@ from mikan_agent.executor.ports import (
 
 __all__ = [
     "ApiServer",
+    "BridgeReply",
+    "CappedOutput",
+    "CommandBridge",
     "ConnectionLost",
     "ExecId",
+    "ExecOnlyExecutor",
     "ExecRequest",
     "ExecResult",
     "Executor",
@@ -57,6 +63,7 @@ __all__ = [
     "NotPermitted",
     "OnOutput",
     "OperationFailed",
+    "OutputCollector",
     "OutputStream",
     "PathContext",
     "PodTarget",
