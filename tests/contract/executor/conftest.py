@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path, PurePosixPath
 
@@ -46,6 +46,18 @@ def workspace(directory: Path) -> Path:
     path = directory / "work"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
+    """Waits until a condition of other processes holds."""
+
+    async def wait(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110  other processes have no Event
+                await asyncio.sleep(0.01)
+
+    return wait
 
 
 class SubprocessBridge:
@@ -94,7 +106,9 @@ def start_helper(
 
 @pytest.fixture(params=["helper", "exec_only"])
 async def executor(
-    request: pytest.FixtureRequest, workspace: Path, start_helper: Callable[..., AbstractAsyncContextManager[LocalHelper]]
+    request: pytest.FixtureRequest,
+    workspace: Path,
+    start_helper: Callable[..., AbstractAsyncContextManager[LocalHelper]],
 ) -> AsyncIterator[Executor]:
     """Each Executor in turn."""
     if request.param == "exec_only":

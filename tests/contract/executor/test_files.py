@@ -67,7 +67,15 @@ async def test_twenty_megabytes_go_both_ways(executor: Executor) -> None:
 
 @pytest.mark.parametrize(
     ("offset", "limit", "expected"),
-    [(0, 4, b"0123"), (3, 4, b"3456"), (8, 100, b"89"), (10, 1, b""), (99, None, b""), (5, None, b"56789"), (2, 0, b"")],
+    [
+        (0, 4, b"0123"),
+        (3, 4, b"3456"),
+        (8, 100, b"89"),
+        (10, 1, b""),
+        (99, None, b""),
+        (5, None, b"56789"),
+        (2, 0, b""),
+    ],
 )
 async def test_part_of_a_file(executor: Executor, offset: int, limit: int | None, expected: bytes) -> None:
     await executor.write_file("f", b"0123456789")
