@@ -183,9 +183,18 @@ class ConfinedDirectory:
                 os.fsync(descriptor)
 
     def read_link(self, path: str) -> str:
-        """Where the link at ``path`` points."""
+        """Where the link at ``path`` points.
+
+        Raises:
+            NotRegular: something else is there.
+        """
         with self._parent(path) as (parent, name), translated(path):
-            return os.readlink(name, dir_fd=parent)
+            try:
+                return os.readlink(name, dir_fd=parent)
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    raise NotRegular(f"{path!r} is not a symbolic link") from None
+                raise
 
     def link(self, path: str, target: PurePosixPath | str) -> None:
         """Make a symbolic link for others to follow."""
