@@ -1,0 +1,64 @@
+"""Who may call: the bearer of a good token of an Office that lives.
+
+The office comes from the token alone, never from a body or a header of the client's choice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from mikan_api.exceptions import TokenRefused
+from mikan_api.identity import OfficeKey
+from mikan_api.tokens import verify_token
+from mikan_gateway.models.exceptions import CallRefused
+
+
+class OfficeLookup(Protocol):
+    """The Office objects as last seen."""
+
+    def get(self, key: OfficeKey) -> tuple[str, int] | None:
+        """Uid and token epoch of an Office; ``None`` if there is none."""
+        ...
+
+    def fault(self) -> str:
+        """Why Offices cannot be looked up now; empty if they can."""
+        ...
+
+
+class Access:
+    """Tells which office calls."""
+
+    def __init__(self, keys: Callable[[], Sequence[bytes]], offices: OfficeLookup) -> None:
+        self._keys = keys
+        self._offices = offices
+
+    def office_of(self, authorization: str | None) -> OfficeKey:
+        """The office of an ``Authorization`` header.
+
+        Raises:
+            CallRefused: 401, 403, or 503 while Offices are not known yet.
+        """
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise _unauthorized("send the office's token as 'Authorization: Bearer <token>'")
+        try:
+            claims = verify_token(self._keys(), "models", token.strip())
+        except TokenRefused as error:
+            message = f"{error}; the operator writes the right one to the file 'models' of the pod's tokens"
+            raise _unauthorized(message) from None
+        known = self._offices.get(claims.office)
+        if known is None and (fault := self._offices.fault()):
+            raise CallRefused(
+                503, "server_error", "offices_unknown", f"offices are not known yet ({fault}); try again", "1"
+            )
+        if known != (claims.uid, claims.epoch):
+            raise CallRefused(
+                403,
+                "permission_error",
+                "office_gone",
+                f"office {claims.office} was deleted, made anew, or had its tokens revoked; the pod must be made anew",
+            )
+        return claims.office
+
+
+def _unauthorized(message: str) -> CallRefused:
+    return CallRefused(401, "authentication_error", "invalid_office_token", message)

@@ -1,0 +1,209 @@
+"""The composition root of the models process: what is built, started and stopped, in that order and back."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import httpx
+import uvicorn
+from kubernetes.aio import client as kubernetes
+from kubernetes.aio import config as cluster
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+
+from mikan_api.identity import OfficeKey
+from mikan_api.settings import Settings
+from mikan_gateway.config import read_keys
+from mikan_gateway.exceptions import ConfigError
+from mikan_gateway.models.access import Access, OfficeLookup
+from mikan_gateway.models.calls import ModelCalls
+from mikan_gateway.models.catalog import Catalog, load_catalog, watched_directories
+from mikan_gateway.models.config import Config, ProviderEntry
+from mikan_gateway.models.files import Refreshed, Reloaded, poll
+from mikan_gateway.models.health import Health, Part, assess
+from mikan_gateway.models.metrics import Metrics
+from mikan_gateway.models.providers.litellm import Litellm, LitellmProvider
+from mikan_gateway.models.providers.openai import OpenAIProvider
+from mikan_gateway.models.providers.provider import Provider
+from mikan_gateway.models.server import build_app
+from mikan_gateway.models.slots import Slots
+from mikan_gateway.models.spending import Cap, Spending
+from mikan_gateway.offices.directory import OfficeDirectory
+from mikan_gateway.settings_source import SETTINGS_FILE, MountedSettings
+
+STOP_SECONDS = 20
+"""How long calls under way may still run after a SIGTERM."""
+
+
+class CurrentSettings(Protocol):
+    """The settings as they are now."""
+
+    @property
+    def current(self) -> Settings: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedOffices:
+    """`OfficeLookup` over the one watch."""
+
+    directory: OfficeDirectory
+
+    def get(self, key: OfficeKey) -> tuple[str, int] | None:
+        """Uid and epoch of an Office that is not being deleted."""
+        record = self.directory.record(key)
+        return None if record is None or record.deleting else (record.uid, record.epoch)
+
+    def fault(self) -> str:
+        """Why Offices are not known."""
+        return "" if self.directory.synced else self.directory.health().reason or "the first list is under way"
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultSettings:
+    """For a process that has no settings mounted."""
+
+    current: Settings = Settings()
+
+
+class ModelsProcess:
+    """Everything but the Kubernetes side and the listener."""
+
+    def __init__(self, config: Config, offices: OfficeLookup, settings: CurrentSettings) -> None:
+        self._config = config
+        self._settings = settings
+        self._offices = offices
+        self._litellm = Litellm()
+        self._client = httpx.AsyncClient(
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64), follow_redirects=False
+        )
+        self._keys = Reloaded("token keys", self._load_keys, lambda _: [config.keys_dir])
+        self._catalog = Reloaded("models.json", self._load_catalog, self._catalog_directories)
+        self.metrics = Metrics(CollectorRegistry())
+        calls = ModelCalls(self._usable_catalog, self.cap, Spending(time.monotonic), Slots(), self.metrics)
+        access = Access(lambda: self._keys.value or (), offices)
+        self.app = build_app(access, calls, self.metrics, self.health, self._lifespan)
+
+    def cap(self) -> Cap | None:
+        """The tighter of the caps in ``models.json`` and in the settings (the latter is for 24 hours)."""
+        caps = []
+        if usd := self._settings.current.models_cap_usd_per_office:
+            caps.append(Cap(usd, 24))
+        catalog = self._catalog.value
+        if catalog and catalog.config.cap_usd_per_office:
+            caps.append(Cap(catalog.config.cap_usd_per_office, catalog.config.cap_window_hours))
+        return min(caps, key=lambda cap: cap.usd / cap.hours, default=None)
+
+    def health(self) -> Health:
+        """The state of every part."""
+        catalog = self._catalog
+        parts = {
+            "models.json": Part(catalog.fault, needed=catalog.value is None),
+            "token keys": Part(self._keys.fault, needed=self._keys.value is None),
+            "offices": Part(self._offices.fault()),
+            "litellm": Part(self._litellm.fault),
+        }
+        if catalog.value:
+            faults = catalog.value.faults
+            parts |= {f"provider {n}": Part(faults.get(n, ""), needed=False) for n in catalog.value.config.providers}
+        return assess(parts, self.metrics)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        sources: list[Refreshed] = [self._keys, self._catalog]
+        for source in sources:
+            await source.refresh()
+        polling = asyncio.create_task(poll(sources), name="files")
+        try:
+            yield
+        finally:
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
+            await self._litellm.close()
+            await self._client.aclose()
+
+    def _usable_catalog(self) -> Catalog | None:
+        return self._catalog.value
+
+    def _load_keys(self) -> tuple[bytes, ...]:
+        return read_keys(self._config.keys_dir)
+
+    def _load_catalog(self) -> Catalog:
+        catalog = load_catalog(self._config.models_config, self._config.models_keys_dir, self._new_provider)
+        if any(entry.kind == "litellm" for entry in catalog.config.providers.values()):
+            self._litellm.load()
+        return catalog
+
+    def _catalog_directories(self, catalog: Catalog | None) -> list[Path]:
+        return watched_directories(self._config.models_config, self._config.models_keys_dir, catalog)
+
+    def _new_provider(self, name: str, entry: ProviderEntry, key: str | None) -> Provider:
+        if entry.kind == "litellm":
+            return LitellmProvider(name, entry, key, self._litellm)
+        return OpenAIProvider(name, entry, key, self._client)
+
+
+@asynccontextmanager
+async def watched_offices(config: Config, settings: CurrentSettings) -> AsyncIterator[WatchedOffices]:
+    """The Office objects of the cluster."""
+    async with kubernetes.ApiClient(await cluster_access()) as api:
+        directory = OfficeDirectory(api, config.offices_namespace, settings)
+        directory.start()
+        try:
+            yield WatchedOffices(directory)
+        finally:
+            await directory.stop()
+
+
+async def cluster_access() -> kubernetes.Configuration:
+    """How to reach the API server: as the pod's service account, else as the user's kubeconfig says.
+
+    Raises:
+        ConfigError: there is neither.
+    """
+    access = kubernetes.Configuration()
+    try:
+        cluster.load_incluster_config(client_configuration=access)
+    except cluster.ConfigException:
+        try:
+            await cluster.load_kube_config(client_configuration=access)
+        except cluster.ConfigException as error:
+            raise ConfigError(f"no access to a Kubernetes API server: {error}") from None
+    return access
+
+
+def mounted_settings(config: Config) -> MountedSettings | DefaultSettings:
+    """The settings if any are mounted here; the only one that matters here is the cap."""
+    if (config.settings_dir / SETTINGS_FILE).exists():
+        return MountedSettings(config.settings_dir)
+    return DefaultSettings()
+
+
+async def serve(config: Config) -> None:
+    """Run until SIGTERM or SIGINT."""
+    async with AsyncExitStack() as stack:
+        settings = await asyncio.to_thread(mounted_settings, config)
+        if isinstance(settings, MountedSettings):
+            settings.start()
+            stack.push_async_callback(settings.stop)
+        offices = await stack.enter_async_context(watched_offices(config, settings))
+        process = ModelsProcess(config, offices, settings)
+        await uvicorn.Server(listener(process.app, config)).serve()
+
+
+def listener(app: Starlette, config: Config) -> uvicorn.Config:
+    """How uvicorn serves: our log form, no access log (probes would fill it), a bounded end."""
+    return uvicorn.Config(
+        app,
+        host=config.listen.host,
+        port=config.listen.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        lifespan="on",
+    )
