@@ -5,7 +5,7 @@ connection. Its answer's way out: the agent's operations, each committed -> `Run
 `ChatPlatform.post` and `edit`.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -71,6 +71,8 @@ class OfficeView:
     """Reason of the Ready condition, empty while the operator has not spoken."""
     message: str
     """Message of the first condition that is not as it should be."""
+    agent_pod_uid: str | None = None
+    """Of ``status.agent``: the pod that may speak for the office, empty if there is none; ``None`` if not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,10 @@ class Spool(Protocol):
     def attachment(self, office: OfficeKey, attachment_id: str) -> Path: ...
 
     def blob(self, office: OfficeKey, blob_id: str) -> Path: ...
+
+    async def save_attachment(self, office: OfficeKey, attachment_id: str, content: AsyncIterable[bytes]) -> int:
+        """Store an attachment whole; its size."""
+        ...
 
 
 class SettingsSource(Protocol):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from mikan_api.base import OpenModel
 from mikan_gateway.storage.database import Database
@@ -62,6 +62,11 @@ class ConsoleStore:
             return [_message(seq, body) for seq, body in rows]
 
         return await self._database.read(work)
+
+    async def last(self, conversation: str) -> int:
+        """The place of a conversation's newest message; 0 if there is none."""
+        query = select(func.max(console_messages.c.seq)).where(console_messages.c.conversation == conversation)
+        return await self._database.read(lambda connection: connection.execute(query).scalar() or 0)
 
     async def wait_after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:
         """As `after`, but waits until there is something."""
