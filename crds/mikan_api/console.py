@@ -60,7 +60,7 @@ class ConsoleState(OpenModel):
 class ConsoleEvent(OpenModel):
     """Something the bot shows.
 
-    ``post`` and ``edit`` carry a message's whole text, ``draft`` likewise a text that is still growing: it has no number
+    ``post`` and ``edit`` carry a message's whole text, ``draft`` likewise one that is still growing: it has no number
     and may be missed. ``working`` false with ``reply_to`` says that all there is to that message has been shown.
     """
 

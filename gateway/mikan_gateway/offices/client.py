@@ -1,0 +1,24 @@
+"""The connection to the API server: a service account's inside a cluster, a kubeconfig outside."""
+
+from kubernetes.aio import config
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config.config_exception import ConfigException
+
+from mikan_gateway.exceptions import ConfigError
+
+
+async def connect() -> ApiClient:
+    """A client for whatever cluster this process is meant to use; nothing is asked of it yet.
+
+    Raises:
+        ConfigError: neither a service account nor a usable kubeconfig.
+    """
+    configuration = Configuration()
+    try:
+        config.load_incluster_config(client_configuration=configuration)
+    except ConfigException:
+        try:
+            await config.load_kube_config(client_configuration=configuration)
+        except (ConfigException, OSError) as error:
+            raise ConfigError(f"no access to Kubernetes: neither a service account nor KUBECONFIG ({error})") from None
+    return ApiClient(configuration)
