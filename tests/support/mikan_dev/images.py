@@ -45,6 +45,32 @@ MODULES = {
 }
 """Component (also the name of its extra) -> module that its image runs."""
 
+SYSTEM_ENV = [f"PATH={SYSTEM_PATH}", "LANG=C.UTF-8"]
+
+
+def _process_config(module: str) -> dict[str, object]:
+    """Image configuration of one Python process."""
+    return {
+        "Entrypoint": ["python", "-m", module],
+        "User": USER,
+        "WorkingDir": "/home/mikan",
+        "Env": [
+            f"PATH={VENV}/bin:{SYSTEM_PATH}",
+            "LANG=C.UTF-8",
+            "PYTHONSAFEPATH=1",
+            "PYTHONUNBUFFERED=1",
+            "PYTHONDONTWRITEBYTECODE=1",
+        ],
+    }
+
+
+CONFIGS: dict[str, dict[str, object]] = {
+    **{component: _process_config(module) for component, module in MODULES.items()},
+    "sandbox": {"Cmd": ["/bin/bash"], "User": USER, "WorkingDir": "/home/mikan", "Env": SYSTEM_ENV},
+    "sandbox-helper": {"Entrypoint": ["/mikan-sandbox"], "User": USER, "Env": ["PATH=/"]},
+}
+"""Image configuration of each of mikan's images; its Dockerfile says the same."""
+
 SOURCES = (
     "pyproject.toml",
     "README.md",
@@ -87,29 +113,13 @@ class Builder:
         """Image of one Python process."""
         base = rootfs.debian(self.store, rootfs.PYTHON_PACKAGES)
         layers = [base, self._interpreter(base), self._dependencies(base, component), self._project(base)]
-        return self._put(
-            f"mikan-{component}:{self._tag}",
-            {
-                "Entrypoint": ["python", "-m", MODULES[component]],
-                "User": USER,
-                "WorkingDir": "/home/mikan",
-                "Env": [
-                    f"PATH={VENV}/bin:{SYSTEM_PATH}",
-                    "LANG=C.UTF-8",
-                    "PYTHONSAFEPATH=1",
-                    "PYTHONUNBUFFERED=1",
-                    "PYTHONDONTWRITEBYTECODE=1",
-                ],
-            },
-            layers,
-        )
+        return self._put(f"mikan-{component}:{self._tag}", CONFIGS[component], layers)
 
     def sandbox(self) -> str:
         """Default image for tool commands: Debian with a shell, git, curl and Python."""
         base = rootfs.debian(self.store, rootfs.SANDBOX_PACKAGES)
         users = self._small("accounts /bin/bash 1", base, lambda: rootfs.accounts(self.store, base, "/bin/bash"))
-        config = {"Cmd": ["/bin/bash"], "User": USER, "WorkingDir": "/home/mikan"}
-        return self._put(f"mikan-sandbox:{self._tag}", {**config, "Env": _system_env()}, [base, users])
+        return self._put(f"mikan-sandbox:{self._tag}", CONFIGS["sandbox"], [base, users])
 
     def sandbox_helper(self) -> str:
         """The static program that an init container copies into every sandbox."""
@@ -125,13 +135,12 @@ class Builder:
                 env={"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"},
             )
             layer = self._program(Path(work) / "mikan-sandbox")
-        config = {"Entrypoint": ["/mikan-sandbox"], "User": USER, "Env": ["PATH=/"]}
-        return self._put(f"mikan-sandbox-helper:{self._tag}", config, [layer])
+        return self._put(f"mikan-sandbox-helper:{self._tag}", CONFIGS["sandbox-helper"], [layer])
 
     def python(self) -> str:
         """Debian with Python 3.11 alone, for test pods."""
         base = rootfs.debian(self.store, rootfs.PYTHON_PACKAGES)
-        return self._put("python:3.11", {"Cmd": ["/bin/bash"], "Env": _system_env()}, [base])
+        return self._put("python:3.11", {"Cmd": ["/bin/bash"], "Env": SYSTEM_ENV}, [base])
 
     def busybox(self) -> str:
         """Busybox alone, for tests against an image without our user, bash or glibc."""
@@ -238,10 +247,6 @@ def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     return [file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
-
-
-def _system_env() -> list[str]:
-    return [f"PATH={SYSTEM_PATH}", "LANG=C.UTF-8"]
 
 
 def _wheel_platform() -> str:
