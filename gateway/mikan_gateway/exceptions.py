@@ -11,6 +11,8 @@
         ├── StorageError             the database or the spool
         │   ├── StorageUnavailable   cannot be reached; the same call may succeed later
         │   └── StorageFull          no space left
+        ├── SpoolRefused             a file that the spool does not take
+        ├── NotAuthenticated         a caller of the internal API, with the HTTP status to answer
         ├── AgentRefused             an agent's connection, to be closed with a code
         ├── PlatformError            a chat platform
         │   ├── PlatformUnavailable  try again later
@@ -54,6 +56,22 @@ class StorageUnavailable(StorageError):
 
 class StorageFull(StorageError):
     """There is no space left; the message says what to do."""
+
+
+class SpoolRefused(GatewayError):
+    """A file that the spool does not take, and the HTTP status that says so."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotAuthenticated(GatewayError):
+    """A caller of the internal API is not who it must be; ``status`` answers it. Never holds a token."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class AgentRefused(GatewayError):

@@ -1,0 +1,33 @@
+"""How uvicorn serves agents: the limits of `mikan_api.wire` and a watch over half-open sockets.
+
+``websockets-sansio`` is uvicorn's implementation over the maintained core of `websockets`; it stops reading while a
+frame waits, so a flood stays in the kernel's buffers.
+"""
+
+from starlette.types import ASGIApp
+from uvicorn import Config
+
+from mikan_api.wire import MAX_FRAME
+
+PING_INTERVAL = 10.0
+PING_TIMEOUT = 15.0
+
+
+def server_config(app: ASGIApp, host: str, port: int) -> Config:
+    """The configuration of the internal listener."""
+    return Config(
+        app,
+        host=host,
+        port=port,
+        ws="websockets-sansio",
+        ws_max_size=MAX_FRAME,
+        ws_ping_interval=PING_INTERVAL,
+        ws_ping_timeout=PING_TIMEOUT,
+        # Frames are small and the network is the cluster's own: compressing costs more than it saves.
+        ws_per_message_deflate=False,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        lifespan="off",
+    )

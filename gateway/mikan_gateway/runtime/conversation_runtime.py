@@ -1,0 +1,190 @@
+"""The gateway's queue: every message durable and numbered, every run in its turn (behaviour "Intake")."""
+
+import asyncio
+import logging
+import secrets
+
+from sqlalchemy import Connection
+
+from mikan_api.identity import OfficeKey
+from mikan_api.messaging import ConversationMessage
+from mikan_api.session_keys import SessionKey
+from mikan_api.wire import Stop
+from mikan_gateway.ports import InboundMessage, Offices, RunOutput, RunRecord, StopOutcome, Submitted
+from mikan_gateway.runtime.board import Item, OfficeWork, WorkBoard
+from mikan_gateway.runtime.clock import Clock, SystemClock
+from mikan_gateway.runtime.desk import AgentDesk
+from mikan_gateway.runtime.keeper import OfficeKeeper
+from mikan_gateway.runtime.output import BlobBin, OutputPump
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.incarnations import Incarnation, current_incarnations
+from mikan_gateway.storage.messages import Accepted, accept_message, log_bot_message
+from mikan_gateway.storage.operations import StoredOperation, outputs
+from mikan_gateway.storage.runs import StoredRun, add_run, request_stop, runs_with_output, unfinished_runs
+
+logger = logging.getLogger(__name__)
+
+DRAIN = 25.0
+"""Seconds that a shutdown waits for runs under way."""
+
+
+class ConversationRuntime:
+    """Implements `RunQueue`. ``desk`` is what agents' connections are served by."""
+
+    def __init__(
+        self, database: Database, offices: Offices, output: RunOutput, blobs: BlobBin, clock: Clock | None = None
+    ) -> None:
+        self._database = database
+        self._clock = clock or SystemClock()
+        self._board = WorkBoard()
+        self._pump = OutputPump(database, output, blobs, self._clock)
+        self.keeper = OfficeKeeper(self._board, database, offices, output, self._pump, self._clock)
+        self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock)
+
+    async def start(self) -> None:
+        """Take up what an earlier process left. Offices must have been listed.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        runs, agents, shown, records = await self._database.read(_load)
+        self._board.load(runs, agents, self._clock.monotonic())
+        for operation in shown:
+            record = records.get(operation.run_id)
+            if record is not None:
+                self._pump.add(record, operation)
+        for work in self._board:
+            self.keeper.want(work)
+        self.keeper.start()
+        logger.info("work taken up", extra={"runs": len(runs), "operations": len(shown)})
+
+    async def submit(self, message: InboundMessage, run: bool) -> Submitted:
+        """Number, store and, if ``run``, queue a message, in one transaction. Durable when it returns.
+
+        Raises:
+            StorageError: the database failed; nothing was stored.
+        """
+        run_id = f"run-{secrets.token_hex(12)}" if run else None
+        now = self._clock.now()
+        submitted: list[Submitted] = []
+        await self._database.write(
+            lambda connection: accept_message(connection, message, run_id, now),
+            lambda accepted: submitted.append(self._accepted(message.event.address.key, accepted)),
+        )
+        return submitted[0]
+
+    async def log_posted(self, office: OfficeKey, message: ConversationMessage) -> int:
+        """Number a message that the bot posted, once per message id; its log number.
+
+        Raises:
+            StorageError: the database failed, or the office is unknown.
+        """
+        now = self._clock.now()
+        accepted = await self._database.write(
+            lambda connection: log_bot_message(connection, office, message, now),
+            lambda accepted: self._logged(office, accepted),
+        )
+        return accepted.number
+
+    async def stop(self, office: OfficeKey, session_key: SessionKey, top_level: bool) -> StopOutcome:
+        """Stop that session's run, or, from top level with no such run, the only running one of the office.
+
+        Raises:
+            StorageError: the database failed; the agent has been told all the same if it is connected.
+        """
+        work = self._board.find(office)
+        if work is None:
+            return StopOutcome()
+        item = work.head(session_key)
+        running = [] if item is not None or not top_level else work.running()
+        if len(running) > 1:
+            return StopOutcome(candidates=[other.record for other in running])
+        item = item or next(iter(running), None)
+        return StopOutcome() if item is None else StopOutcome(stopped=[await self._stop(work, item)])
+
+    async def reset(self, office: OfficeKey, session_key: SessionKey) -> None:
+        """Abort what a session runs or has queued, and begin a fresh one before whatever comes next.
+
+        A sleeping office is not woken for it: the agent is told when it next connects.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        work = self._board.office(office)
+        queued = [item for item in work.sessions.get(session_key, ()) if item.is_run]
+        reset = StoredRun(f"reset-{secrets.token_hex(12)}", office, session_key, "reset", 0, 0, self._clock.now())
+        for item in queued:
+            if item.under_way:
+                await self._stop(work, item)
+        undelivered = [item.run.run_id for item in queued if not item.under_way and item.run.run_id in work.items]
+        await self.desk.end_undelivered(work, undelivered)
+        await self._database.write(lambda connection: add_run(connection, reset), self._queue_reset)
+
+    def busy(self, office: OfficeKey) -> int:
+        """How many sessions of an office have a run under way or queued."""
+        work = self._board.find(office)
+        return 0 if work is None else work.busy
+
+    async def drain(self, patience: float = DRAIN) -> bool:
+        """Begin no further run and wait for those under way; whether all of them ended in time.
+
+        Nothing is lost either way: agents keep working and report to the next process.
+        """
+        self.desk.draining = True
+        try:
+            async with asyncio.timeout(patience):
+                while self._board.under_way():
+                    self._board.changed.clear()
+                    await self._board.changed.wait()
+                await self._pump.idle()
+        except TimeoutError:
+            logger.warning("shutting down with runs under way", extra={"runs": self._board.under_way()})
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Stop; everything unfinished is in the database."""
+        await self.keeper.close()
+        await self.desk.close()
+        await self._pump.close()
+
+    def _accepted(self, office: OfficeKey, accepted: Accepted) -> Submitted:
+        self._logged(office, accepted)
+        if accepted.run is None:
+            return Submitted(accepted.entry is None, accepted.number, accepted.run_id)
+        return Submitted(False, accepted.number, accepted.run_id, self._queue(accepted.run))
+
+    def _logged(self, office: OfficeKey, accepted: Accepted) -> None:
+        work = self._board.find(office)
+        if work is not None and accepted.entry is not None:
+            work.log(accepted.entry)
+            work.wake()
+
+    def _queue(self, run: StoredRun) -> int:
+        work = self._board.office(run.office)
+        ahead = work.add(Item(run, self._clock.monotonic()))
+        self._board.changed.set()
+        self.keeper.want(work)
+        work.wake()
+        return ahead
+
+    def _queue_reset(self, reset: StoredRun) -> None:
+        self._queue(reset)
+
+    async def _stop(self, work: OfficeWork, item: Item) -> RunRecord:
+        record, run_id = item.record, item.run.run_id
+        if not item.under_way:
+            await self.desk.end_undelivered(work, [run_id])
+            return record
+        item.stop()
+        if work.link is not None:
+            work.link.send(Stop(run_id=run_id))
+        await self._database.write(lambda connection: request_stop(connection, run_id))
+        return record
+
+
+def _load(
+    connection: Connection,
+) -> tuple[list[StoredRun], list[Incarnation], list[StoredOperation], dict[str, RunRecord]]:
+    records = {run_id: run.record for run_id, run in runs_with_output(connection).items()}
+    return unfinished_runs(connection), current_incarnations(connection), outputs(connection), records

@@ -1,0 +1,296 @@
+"""Where agents come for work: who speaks for an office, what it is given, and what it reports.
+
+Each report is committed before anything is changed in memory or shown to anybody (`mikan_api.wire`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+
+from mikan_api.base import OpenModel
+from mikan_api.identity import OfficeKey
+from mikan_api.messaging import LogEntry
+from mikan_api.tokens import OfficeClaims
+from mikan_api.wire import (
+    MAX_LOG_BATCH,
+    Answer,
+    Delta,
+    Hello,
+    Operation,
+    Reply,
+    Request,
+    Reset,
+    Run,
+    RunRequest,
+    Stop,
+)
+from mikan_gateway import close_codes
+from mikan_gateway.exceptions import AgentRefused, StorageError
+from mikan_gateway.ports import Offices, OfficeView, RunOutput
+from mikan_gateway.runtime.board import AgentLink, Item, OfficeWork, WorkBoard
+from mikan_gateway.runtime.clock import Clock
+from mikan_gateway.runtime.keeper import OfficeKeeper
+from mikan_gateway.runtime.output import OutputPump
+from mikan_gateway.runtime.report import Report, read_report
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.incarnations import Registered, record_operations, register
+from mikan_gateway.storage.messages import log_entries
+from mikan_gateway.storage.runs import finish_reset, finish_undelivered, stopped_operation
+
+logger = logging.getLogger(__name__)
+
+MAX_BATCH_BYTES = 1024 * 1024
+"""Of log entries in one frame; a frame may be four times that."""
+MAX_HISTORY = 100
+
+
+class AgentDesk:
+    """Serves the agents' connections."""
+
+    def __init__(
+        self,
+        board: WorkBoard,
+        database: Database,
+        offices: Offices,
+        output: RunOutput,
+        pump: OutputPump,
+        keeper: OfficeKeeper,
+        clock: Clock,
+    ) -> None:
+        self._board, self._database, self._offices, self._output = board, database, offices, output
+        self._pump, self._keeper, self._clock = pump, keeper, clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.draining = False
+        """Whether no run may begin any more."""
+
+    async def attach(self, link: AgentLink, claims: OfficeClaims, hello: Hello) -> int:
+        """Let an agent speak for its office; the number of its last durable operation.
+
+        Raises:
+            AgentRefused: another one speaks for the office now.
+            StorageError: the database failed.
+        """
+        registered = await self._database.write(
+            lambda connection: register(connection, claims, hello, self._clock.now()),
+            lambda registered: self._attached(link, hello, registered),
+        )
+        return registered.operation_number
+
+    def detach(self, link: AgentLink) -> None:
+        """A connection is gone."""
+        work = self._board.find(link.claims.office)
+        if work is not None and work.link is link:
+            work.link, work.lost_since = None, self._clock.monotonic()
+            self._board.tidy(work)
+
+    async def log_after(self, office: OfficeKey, number: int) -> tuple[LogEntry, ...]:
+        """The next log entries, as many as one frame takes; empty if there are none.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        work = self._board.find(office)
+        if work is None or number >= work.last_number:
+            return ()
+        recent = work.recent_after(number)
+        if recent is not None and sum(len(entry.message.text) for entry in recent) < MAX_BATCH_BYTES // 4:
+            return recent[:MAX_LOG_BATCH]
+        return await self._database.read(
+            lambda connection: log_entries(connection, office, number, MAX_LOG_BATCH, MAX_BATCH_BYTES)
+        )
+
+    def take(self, link: AgentLink, log_number: int) -> list[OpenModel]:
+        """What the agent is to be given now, having the log up to ``log_number``. It counts as given."""
+        work = self._board.find(link.claims.office)
+        if work is None or work.link is not link:
+            return []
+        view = self._offices.get(work.key)
+        if view is None or view.suspended or self.draining:
+            return []
+        return [frame for item in work.heads() if (frame := self._give(work, item, view, log_number)) is not None]
+
+    async def commit(self, link: AgentLink, operations: Sequence[Operation]) -> int:
+        """Make operations durable, in order; the number up to which they now are.
+
+        Raises:
+            AgentRefused: a number is missing, or another agent has taken over.
+            StorageError: the database failed; none of them is durable.
+        """
+        work = self._board.find(link.claims.office)
+        if work is None or work.link is not link:
+            raise AgentRefused(close_codes.SUPERSEDED, "another connection of this office has taken over")
+        report = read_report(work, link.incarnation, operations)
+        if report.last > report.previous:
+            await self._database.write(
+                lambda connection: record_operations(
+                    connection,
+                    work.key,
+                    link.incarnation,
+                    (report.previous, report.last),
+                    report.shown,
+                    report.changes,
+                    report.usage,
+                ),
+                lambda _: self._reported(work, link.incarnation, report),
+            )
+        if report.gap:
+            raise AgentRefused(close_codes.PROTOCOL_FAULT, f"operation {report.last + 1} is missing")
+        return report.last
+
+    def delta(self, link: AgentLink, delta: Delta) -> None:
+        """Streamed text; ignored for a run that is not under way here."""
+        work = self._board.find(link.claims.office)
+        item = None if work is None or work.link is not link else work.items.get(delta.run_id)
+        if item is not None and item.is_run and item.delivered_to == link.incarnation:
+            self._output.delta(item.record, delta.offset, delta.text)
+
+    async def answered(self, link: AgentLink, answer: Answer) -> None:
+        """An answer to a reset; others are not awaited any more.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        work = self._board.find(link.claims.office)
+        item = None if work is None or work.link is not link else work.items.get(answer.id)
+        if work is None or item is None or item.is_run or item.delivered_to != link.incarnation:
+            return
+        if answer.error:
+            logger.warning("a session was not reset", extra={"office": work.key, "error": answer.error[:300]})
+        await self._database.write(
+            lambda connection: finish_reset(connection, answer.id), lambda _: self._ended(work, answer.id)
+        )
+
+    async def request(self, link: AgentLink, request: Request) -> Reply:
+        """Answer what an agent asks for.
+
+        Raises:
+            StorageError: the database failed.
+        """
+        if request.method != "history":
+            return Reply(id=request.id, error=f"this gateway does not offer {request.method!r}")
+        after, limit = request.params.get("after", 0), request.params.get("limit", MAX_HISTORY)
+        if not isinstance(after, int) or not isinstance(limit, int) or not 0 < limit <= MAX_HISTORY:
+            return Reply(id=request.id, error=f"history takes 'after' and 'limit' (1 to {MAX_HISTORY})")
+        office = link.claims.office
+        entries = await self._database.read(
+            lambda connection: log_entries(connection, office, after, limit, MAX_BATCH_BYTES)
+        )
+        return Reply(id=request.id, result={"entries": [entry.to_json_dict() for entry in entries]})
+
+    async def end_undelivered(self, work: OfficeWork, run_ids: Sequence[str]) -> None:
+        """Stop runs that no agent has been given.
+
+        Raises:
+            StorageError: the database failed; they are as they were.
+        """
+        ending = [work.items[run_id] for run_id in run_ids if not work.items[run_id].ending]
+        for item in ending:
+            item.ending = True
+        try:
+            await self._database.write(
+                lambda connection: finish_undelivered(connection, work.key, [item.run.run_id for item in ending]),
+                lambda _: self._stopped(work, ending),
+            )
+        except StorageError:
+            for item in ending:
+                item.ending = False
+            raise
+
+    async def close(self) -> None:
+        """Wait for what was begun on the side."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _attached(self, link: AgentLink, hello: Hello, registered: Registered) -> None:
+        work = self._board.office(registered.agent.office)
+        if work.link is not None and work.link is not link:
+            work.link.close(close_codes.SUPERSEDED, "another connection of this office has taken over")
+        work.link, work.agent = link, registered.agent
+        work.operation_number = registered.operation_number
+        work.last_number = max(work.last_number, registered.last_number)
+        self._keeper.report_lost(work, registered.cut_off)
+        for item in work.items.values():
+            item.delivered_to = link.incarnation if item.run.run_id in hello.runs else None
+            if item.delivered_to and item.run.stop_requested:
+                link.send(Stop(run_id=item.run.run_id))
+        for run_id in hello.runs:
+            if run_id not in work.items:
+                link.send(Stop(run_id=run_id))
+        self._keeper.touch(work)
+
+    def _give(self, work: OfficeWork, item: Item, view: OfficeView, log_number: int) -> OpenModel | None:
+        assert work.link is not None  # noqa: S101  the caller has checked it
+        incarnation = work.link.incarnation
+        if item.ending or item.delivered_to == incarnation or item.run.started_by or item.refused_by == incarnation:
+            return None
+        if not item.is_run:
+            item.delivered_to = incarnation
+            return Reset(id=item.run.run_id, session_key=item.run.session_key)
+        if item.run.stop_requested:
+            self._aside(self._end_stopped(work, item.run.run_id))
+            return None
+        if item.run.number > log_number:
+            return None
+        item.delivered_to = incarnation
+        if item.told:
+            self._aside(self._keeper.told(item, ""))
+        return Run(run=_request(item, view))
+
+    async def _end_stopped(self, work: OfficeWork, run_id: str) -> None:
+        try:
+            await self.end_undelivered(work, [run_id])
+        except StorageError as error:
+            logger.warning("a stopped run has not ended yet: %s", error, extra={"run": run_id})
+
+    def _reported(self, work: OfficeWork, incarnation: str, report: Report) -> None:
+        work.operation_number = max(work.operation_number, report.last)
+        records = {one.run_id: work.items[one.run_id].record for one in report.shown if one.run_id in work.items}
+        for change in report.changes:
+            item = work.items.get(change.run_id)
+            if item is None:
+                continue
+            if change.state == "started":
+                item.start(incarnation)
+                records[change.run_id] = item.record
+            elif change.state == "queued":
+                item.delivered_to, item.refused_by, item.since = None, incarnation, self._clock.monotonic()
+            elif change.state == "finished":
+                work.remove(change.run_id)
+        for one in report.shown:
+            if one.run_id in records:
+                self._pump.add(records[one.run_id], one)
+        self._keeper.report_lost(work, [change.run_id for change in report.changes if change.state == "cut_off"])
+        if report.changes:
+            self._keeper.touch(work)
+            work.wake()
+
+    def _stopped(self, work: OfficeWork, items: Sequence[Item]) -> None:
+        for item in items:
+            self._pump.add(item.record, stopped_operation(work.key, item.run.run_id))
+            self._ended(work, item.run.run_id)
+
+    def _ended(self, work: OfficeWork, run_id: str) -> None:
+        work.remove(run_id)
+        self._keeper.touch(work)
+        work.wake()
+        self._board.tidy(work)
+
+    def _aside(self, coroutine: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _request(item: Item, view: OfficeView) -> RunRequest:
+    record = item.record
+    return RunRequest(
+        run_id=record.run_id,
+        session_key=record.session_key,
+        event=record.event,
+        log_number=item.run.number,
+        info=record.info,
+        llm=view.llm,
+        budgets=view.budgets,
+        door_policy=view.door_policy,
+        queued_at=datetime.fromtimestamp(item.run.queued_at, UTC),
+    )

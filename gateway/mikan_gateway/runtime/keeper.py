@@ -1,0 +1,189 @@
+"""Keeps the Kubernetes side in step: Offices that work waits for, agents that are gone, and a word about waiting.
+
+Nothing here delivers anything. Once a second, while there is work, each office is looked at.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from mikan_api.identity import OfficeKey
+from mikan_gateway import close_codes
+from mikan_gateway.exceptions import GatewayError, StorageError, UserFault
+from mikan_gateway.ports import Offices, OfficeView, RunOutput
+from mikan_gateway.runtime.board import Item, OfficeWork, WorkBoard
+from mikan_gateway.runtime.clock import Clock, backoff
+from mikan_gateway.runtime.output import OutputPump
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.runs import cut_off, cut_off_notice
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 1.0
+TELL_AFTER = 3.0
+"""Seconds that a run waits before people are told of something that needs somebody's attention."""
+TELL_STARTING_AFTER = 20.0
+"""Seconds before they are told that the office is merely slow to start."""
+LOST_AFTER = 10.0
+"""Seconds without a connection before the Office's status is believed that the agent's pod is gone."""
+_EXPECTED = frozenset({"", "Starting", "Running", "Idle", "Stale"})
+
+
+class OfficeKeeper:
+    """Looks after the offices on the board."""
+
+    def __init__(
+        self, board: WorkBoard, database: Database, offices: Offices, output: RunOutput, pump: OutputPump, clock: Clock
+    ) -> None:
+        self._board, self._database, self._offices, self._output = board, database, offices, output
+        self._pump, self._clock = pump, clock
+        self._ensuring: dict[OfficeKey, asyncio.Task[None]] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._looking = asyncio.create_task(self._look_for_ever(), name="office-keeper")
+
+    async def close(self) -> None:
+        tasks = [*self._ensuring.values()] + ([self._looking] if self._looking else [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def want(self, work: OfficeWork) -> None:
+        """There is something to do for an office: make sure that it exists and is seen to be active."""
+        if not work.busy:
+            return
+        if self._offices.get(work.key) is not None:
+            self.touch(work)
+        elif work.key not in self._ensuring and work.unbegun():
+            self._ensuring[work.key] = asyncio.create_task(self._ensure(work), name=f"ensure-{work.key}")
+
+    def touch(self, work: OfficeWork) -> None:
+        """Note activity."""
+        if self._offices.get(work.key) is not None:
+            self._offices.touch(work.key, work.busy)
+
+    async def look(self) -> None:
+        """Look at every office once."""
+        for work in self._board:
+            view = self._offices.get(work.key)
+            self._check_link(work, view)
+            if not work.busy:
+                continue
+            if self._is_gone(work, view):
+                await self._give_up(work)
+            self.want(work)
+            work.wake()
+            await self._tell(work, view)
+
+    async def told(self, item: Item, reason: str) -> None:
+        """Say why a run waits; empty takes it back."""
+        if item.told != reason:
+            item.told = reason
+            await self._output.waiting(item.record, reason)
+
+    async def _look_for_ever(self) -> None:
+        while True:
+            if len(self._board) == 0:
+                self._board.changed.clear()
+                await self._board.changed.wait()
+            try:
+                await self.look()
+            except Exception:
+                logger.exception("looking after the offices failed")
+            await self._clock.sleep(LOOK_EVERY)
+
+    async def _ensure(self, work: OfficeWork) -> None:
+        attempt = 0
+        try:
+            while wanting := work.unbegun():
+                attempt += 1
+                event, info = wanting[0].record.event, wanting[0].record.info
+                try:
+                    await self._offices.ensure(event.address, event.conversation_kind, info)
+                except GatewayError as error:
+                    work.trouble = str(error) if isinstance(error, UserFault) else "the cluster cannot be reached"
+                    logger.warning("no Office yet: %s", error, extra={"office": work.key, "attempt": attempt})
+                else:
+                    work.trouble = ""
+                    self.touch(work)
+                    work.wake()
+                    return
+                await self._clock.sleep(backoff(attempt, 0.5, 30.0))
+        finally:
+            del self._ensuring[work.key]
+
+    def _check_link(self, work: OfficeWork, view: OfficeView | None) -> None:
+        """A connection dies with the Office, or the epoch, that its token was issued for."""
+        if work.link is None or not self._offices.health().ok:
+            return
+        claims = work.link.claims
+        if view is None or (view.uid, view.token_epoch) != (claims.uid, claims.epoch):
+            work.link.close(close_codes.TOKEN_REFUSED, "this office's token is no longer valid")
+
+    def _is_gone(self, work: OfficeWork, view: OfficeView | None) -> bool:
+        if work.link is not None or work.agent is None:
+            return False
+        if view is None:
+            return self._offices.health().ok
+        if view.uid != work.agent.office_uid:
+            return True
+        silent = self._clock.monotonic() - work.lost_since >= LOST_AFTER
+        return silent and view.agent_pod_uid is not None and view.agent_pod_uid != work.agent.pod_uid
+
+    async def _give_up(self, work: OfficeWork) -> None:
+        """Cut off what a lost agent had begun, and let what it had not begun go to the next one."""
+        for item in work.items.values():
+            if item.run.started_by is None:
+                item.delivered_to = None
+        lost = [item.run.run_id for item in work.items.values() if item.is_run and item.run.started_by is not None]
+        if not lost:
+            return
+
+        def store(connection: Connection) -> Sequence[str]:
+            cut_off(connection, work.key, lost)
+            return lost
+
+        try:
+            await self._database.write(store, lambda run_ids: self.report_lost(work, run_ids))
+        except StorageError as error:
+            logger.warning("lost runs are not reported yet: %s", error, extra={"office": work.key})
+
+    def report_lost(self, work: OfficeWork, run_ids: Sequence[str]) -> None:
+        """After the commit: these runs are over, and their conversations are told."""
+        for run_id in run_ids:
+            item = work.remove(run_id)
+            if item is not None:
+                logger.info("run cut off", extra={"office": work.key, "run": run_id})
+                self._pump.add(item.record, cut_off_notice(work.key, run_id))
+        self._board.tidy(work)
+
+    async def _tell(self, work: OfficeWork, view: OfficeView | None) -> None:
+        for item in work.running():
+            if item.under_way:
+                continue
+            waited = self._clock.monotonic() - item.since
+            try:
+                await self.told(item, _reason(work, view, waited))
+            except GatewayError as error:
+                logger.warning("could not say why a run waits: %s", error, extra={"run": item.run.run_id})
+                item.told = ""
+
+
+def _reason(work: OfficeWork, view: OfficeView | None, waited: float) -> str:
+    """What to say of a run that has waited so long; empty = nothing yet."""
+    if view is None:
+        return work.trouble if waited >= TELL_AFTER else ""
+    if view.suspended:
+        return _words("this office is suspended", "Suspended")
+    if work.link is None and view.reason not in _EXPECTED and waited >= TELL_AFTER:
+        return _words(view.message or "the office is not ready", view.reason)
+    if work.link is None and waited >= TELL_STARTING_AFTER:
+        return _words(view.message or "the office is still starting", view.reason or "Starting")
+    return ""
+
+
+def _words(message: str, reason: str) -> str:
+    return f"{message} ({reason})"

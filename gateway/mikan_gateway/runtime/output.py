@@ -1,0 +1,132 @@
+"""Shows what has been committed: one run after another's operation, runs independent of each other.
+
+An operation that could not be shown is tried again, for as long as the platform is at fault. What has been shown is
+forgotten a moment later; a crash before that shows it again, which `RunOutput` allows.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mikan_api.identity import OfficeKey
+from mikan_api.responder import Upload
+from mikan_gateway.exceptions import GatewayError, StorageError
+from mikan_gateway.ports import RunOutput, RunRecord
+from mikan_gateway.runtime.clock import Clock, backoff
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.operations import StoredOperation, forget_outputs
+
+logger = logging.getLogger(__name__)
+
+FORGET_AFTER = 0.25
+"""Seconds for which shown operations are collected before one commit forgets them."""
+FAULT_TRIES = 6
+"""Tries of an operation that fails by a fault of ours; then it is given up so that the rest is shown."""
+
+
+class BlobBin(Protocol):
+    """Where uploads wait."""
+
+    async def discard_blob(self, office: OfficeKey, blob_id: str) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    waiting: deque[tuple[RunRecord, StoredOperation]] = field(default_factory=deque)
+    task: "asyncio.Task[None] | None" = None
+
+
+class OutputPump:
+    """Carries committed operations to the people."""
+
+    def __init__(self, database: Database, output: RunOutput, blobs: BlobBin, clock: Clock) -> None:
+        self._database, self._output, self._blobs, self._clock = database, output, blobs, clock
+        self._lines: dict[str, _Line] = {}
+        self._shown: list[StoredOperation] = []
+        self._forgetting: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def waiting(self) -> int:
+        """Operations that have not been shown."""
+        return sum(len(line.waiting) for line in self._lines.values())
+
+    def add(self, run: RunRecord, operation: StoredOperation) -> None:
+        """Show a committed operation after those before it of the same run."""
+        line = self._lines.setdefault(run.run_id, _Line())
+        line.waiting.append((run, operation))
+        self._idle.clear()
+        if line.task is None:
+            line.task = asyncio.create_task(self._show_all(run.run_id, line), name=f"output-{run.run_id}")
+
+    async def idle(self) -> None:
+        """Wait until everything has been shown."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Stop showing, and forget what has been shown. The rest is shown after the next start."""
+        tasks = [line.task for line in self._lines.values() if line.task is not None]
+        if self._forgetting is not None:
+            tasks.append(self._forgetting)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._forget()
+
+    async def _show_all(self, run_id: str, line: _Line) -> None:
+        while line.waiting:
+            run, operation = line.waiting[0]
+            await self._show(run, operation)
+            line.waiting.popleft()
+            self._note_shown(operation)
+        del self._lines[run_id]
+        if not self._lines:
+            self._idle.set()
+
+    async def _show(self, run: RunRecord, operation: StoredOperation) -> None:
+        attempt = 0
+        while True:
+            attempt += 1
+            context = {"run": run.run_id, "office": run.office, "number": operation.number, "attempt": attempt}
+            try:
+                await self._apply(run, operation)
+            except GatewayError as error:
+                logger.warning("an operation could not be shown yet: %s", error, extra=context)
+            except Exception:
+                logger.exception("an operation could not be shown", extra=context)
+                if attempt >= FAULT_TRIES:
+                    return
+            else:
+                return
+            await self._clock.sleep(backoff(attempt, 0.5, 30.0))
+
+    async def _apply(self, run: RunRecord, operation: StoredOperation) -> None:
+        if operation.operation is None:
+            await self._output.cut_off(run)
+            return
+        await self._output.apply(run, operation.number, operation.operation)
+        if isinstance(operation.operation, Upload):
+            await self._blobs.discard_blob(run.office, operation.operation.blob_id)
+
+    def _note_shown(self, operation: StoredOperation) -> None:
+        self._shown.append(operation)
+        if self._forgetting is None:
+            self._forgetting = asyncio.create_task(self._forget_soon(), name="output-forget")
+
+    async def _forget_soon(self) -> None:
+        await self._clock.sleep(FORGET_AFTER)
+        self._forgetting = None
+        await self._forget()
+
+    async def _forget(self) -> None:
+        shown, self._shown = self._shown, []
+        if not shown:
+            return
+        try:
+            await self._database.write(lambda connection: forget_outputs(connection, shown))
+        except StorageError as error:
+            logger.warning("shown operations are not forgotten yet: %s", error, extra={"operations": len(shown)})
+            self._shown = shown + self._shown

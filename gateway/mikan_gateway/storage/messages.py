@@ -1,0 +1,153 @@
+"""The platform truth: every message of an office, numbered without a gap, once for each identity."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from mikan_api.identity import OfficeKey
+from mikan_api.messaging import ConversationMessage, LogEntry
+from mikan_gateway.exceptions import StorageError
+from mikan_gateway.ports import InboundMessage
+from mikan_gateway.storage.runs import StoredRun, add_run
+from mikan_gateway.storage.tables import messages, offices
+from mikan_gateway.storage.upsert import upsert
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What a message became. ``entry`` and ``run`` only where they are new."""
+
+    number: int
+    run_id: str | None
+    entry: LogEntry | None
+    run: StoredRun | None
+
+
+def accept_message(connection: Connection, message: InboundMessage, run_id: str | None, now: float) -> Accepted:
+    """Number and store a message and, if ``run_id`` is given, queue a run for it.
+
+    One that is known keeps its number. If it had no run and now wants one (a platform may tell of a post twice, and
+    only the second time that we were mentioned) it gets it.
+    """
+    known = _find(connection, message)
+    if known is not None and (known.run_id is not None or run_id is None):
+        return known
+    office = message.event.address.key
+    number = known.number if known else _next_number(connection, message, now)
+    run = None
+    if run_id is not None:
+        run = add_run(connection, _run(message, run_id, office, number, now))
+    if known is not None:
+        mine = (messages.c.office == office) & (messages.c.number == number)
+        connection.execute(update(messages).where(mine).values(run_id=run_id))
+        return Accepted(number, run_id, None, run)
+    entry = LogEntry(number=number, message=message.event.message)
+    _insert(connection, office, entry, message.app, message.team, run_id)
+    return Accepted(number, run_id, entry, run)
+
+
+def log_bot_message(connection: Connection, office: OfficeKey, message: ConversationMessage, now: float) -> Accepted:
+    """Number and store a message that we posted, once per message id.
+
+    Raises:
+        StorageError: nobody has written to that office yet.
+    """
+    mine = (messages.c.office == office) & (messages.c.message_id == message.id) & messages.c.from_bot
+    known = connection.execute(select(messages.c.number).where(mine)).scalar()
+    if known is not None:
+        return Accepted(known, None, None, None)
+    values = {"last_number": offices.c.last_number + 1, "last_message_at": now}
+    counted = update(offices).where(offices.c.office == office).values(values).returning(offices.c.last_number)
+    number = connection.execute(counted).scalar()
+    if number is None:
+        raise StorageError(f"office {office} has no messages yet")
+    entry = LogEntry(number=number, message=message, from_bot=True)
+    _insert(connection, office, entry, _OWN_APP, "", None)
+    return Accepted(number, None, entry, None)
+
+
+_OWN_APP = "mikan:posted"
+"""Keeps what we posted apart from what a platform tells us, whose ids it may share."""
+
+
+def log_entries(
+    connection: Connection, office: OfficeKey, after: int, limit: int, max_bytes: int
+) -> tuple[LogEntry, ...]:
+    """Entries that follow a number, in order: at most ``limit``, and as many as fit, but at least one."""
+    following = (messages.c.office == office) & (messages.c.number > after)
+    query = select(messages.c.number, messages.c.from_bot, messages.c.body).where(following)
+    entries: list[LogEntry] = []
+    size = 0
+    for number, from_bot, body in connection.execute(query.order_by(messages.c.number).limit(limit)):
+        size += len(body.encode())
+        if entries and size > max_bytes:
+            break
+        message = ConversationMessage.model_validate_json(body)
+        entries.append(LogEntry(number=number, message=message, from_bot=from_bot))
+    return tuple(entries)
+
+
+def last_number(connection: Connection, office: OfficeKey) -> int:
+    """The last number given out; 0 = none."""
+    found = connection.execute(select(offices.c.last_number).where(offices.c.office == office)).scalar()
+    return int(found or 0)
+
+
+def raise_last_number(connection: Connection, office: OfficeKey, number: int) -> None:
+    """Give out no number up to this one any more: the office's log holds them already."""
+    mine = (offices.c.office == office) & (offices.c.last_number < number)
+    connection.execute(update(offices).where(mine).values(last_number=number))
+
+
+def _find(connection: Connection, message: InboundMessage) -> Accepted | None:
+    identity = (
+        (messages.c.office == message.event.address.key)
+        & (messages.c.app == message.app)
+        & (messages.c.team == message.team)
+        & (messages.c.message_id == message.event.message.id)
+    )
+    row = connection.execute(select(messages.c.number, messages.c.run_id).where(identity)).one_or_none()
+    return None if row is None else Accepted(row.number, row.run_id, None, None)
+
+
+def _next_number(connection: Connection, message: InboundMessage, now: float) -> int:
+    event = message.event
+    values = {
+        "office": event.address.key,
+        "platform": event.platform.value,
+        "conversation_id": event.conversation_id,
+        "conversation_kind": event.conversation_kind.value,
+        "display_name": message.info.display_name,
+        "last_number": 1,
+        "created_at": now,
+        "last_message_at": now,
+    }
+    counted = {
+        "last_number": offices.c.last_number + 1,
+        "last_message_at": now,
+        "display_name": message.info.display_name,
+    }
+    new = upsert(connection, offices).values(values)
+    query = new.on_conflict_do_update(index_elements=["office"], set_=counted).returning(offices.c.last_number)
+    return int(connection.execute(query).scalar_one())
+
+
+def _run(message: InboundMessage, run_id: str, office: OfficeKey, number: int, now: float) -> StoredRun:
+    session_key = message.event.session_key
+    return StoredRun(run_id, office, session_key, "run", 0, number, now, message.event, message.info)
+
+
+def _insert(
+    connection: Connection, office: OfficeKey, entry: LogEntry, app: str, team: str, run_id: str | None
+) -> None:
+    values = {
+        "office": office,
+        "number": entry.number,
+        "app": app,
+        "team": team,
+        "message_id": entry.message.id,
+        "from_bot": entry.from_bot,
+        "body": entry.message.model_dump_json(by_alias=True),
+        "run_id": run_id,
+    }
+    connection.execute(insert(messages).values(values))

@@ -1,0 +1,155 @@
+"""Runs and resets in the order they are to be done, and how each changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, Select, insert, select, update
+
+from mikan_api.identity import OfficeKey
+from mikan_api.messaging import ConversationEvent, MessagingInfo
+from mikan_api.responder import RunFinished, RunOutcome
+from mikan_api.session_keys import SessionKey
+from mikan_gateway.ports import RunRecord
+from mikan_gateway.storage.operations import StoredOperation, insert_outputs
+from mikan_gateway.storage.tables import operations, runs
+
+Kind = Literal["run", "reset"]
+State = Literal["queued", "started", "finished", "cut_off"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A row of work: a run, or the reset of a session (which has no event)."""
+
+    run_id: str
+    office: OfficeKey
+    session_key: SessionKey
+    kind: Kind
+    position: int
+    number: int
+    queued_at: float
+    event: ConversationEvent | None = None
+    info: MessagingInfo | None = None
+    started_by: str | None = None
+    """Incarnation that has it in its session."""
+    stop_requested: bool = False
+
+    @property
+    def record(self) -> RunRecord:
+        """The run as the rest of the gateway sees it."""
+        assert self.event is not None  # noqa: S101  only asked of runs
+        assert self.info is not None  # noqa: S101
+        started = self.started_by is not None
+        return RunRecord(self.run_id, self.office, self.session_key, self.event, self.info, started)
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """What becomes of a run."""
+
+    run_id: str
+    state: State
+    incarnation: str | None = None
+    outcome: RunOutcome | None = None
+    detail: str = ""
+
+
+def add_run(connection: Connection, run: StoredRun) -> StoredRun:
+    """Queue a run or a reset behind all others; returned with its position."""
+    values = {
+        "run_id": run.run_id,
+        "office": run.office,
+        "session_key": run.session_key,
+        "kind": run.kind,
+        "state": "queued",
+        "number": run.number,
+        "event": None if run.event is None else run.event.model_dump_json(by_alias=True),
+        "info": None if run.info is None else run.info.model_dump_json(by_alias=True),
+        "stop_requested": False,
+        "queued_at": run.queued_at,
+    }
+    position = connection.execute(insert(runs).values(values).returning(runs.c.position)).scalar_one()
+    return replace(run, position=position)
+
+
+def unfinished_runs(connection: Connection) -> list[StoredRun]:
+    """All that is queued or under way, in order."""
+    return _load(connection, select(runs).where(runs.c.state.in_(("queued", "started"))).order_by(runs.c.position))
+
+
+def runs_with_output(connection: Connection) -> dict[str, StoredRun]:
+    """The runs that have operations still to be shown."""
+    query = select(runs).where(runs.c.run_id.in_(select(operations.c.run_id)))
+    return {run.run_id: run for run in _load(connection, query)}
+
+
+def change_runs(connection: Connection, changes: Sequence[RunChange]) -> None:
+    """Record what became of runs."""
+    for change in changes:
+        values = {
+            "state": change.state,
+            "incarnation": change.incarnation,
+            "outcome": change.outcome,
+            "detail": change.detail or None,
+        }
+        connection.execute(update(runs).where(runs.c.run_id == change.run_id).values(values))
+
+
+def request_stop(connection: Connection, run_id: str) -> None:
+    """Remember that a run is to be stopped, should its agent or we go away meanwhile."""
+    connection.execute(update(runs).where(runs.c.run_id == run_id).values(stop_requested=True))
+
+
+def finish_undelivered(connection: Connection, office: OfficeKey, run_ids: Sequence[str]) -> None:
+    """End runs that no agent has seen as stopped, with an operation that says so."""
+    change_runs(connection, [RunChange(run_id, "finished", None, RunOutcome.STOPPED) for run_id in run_ids])
+    insert_outputs(connection, [stopped_operation(office, run_id).row() for run_id in run_ids])
+
+
+def finish_reset(connection: Connection, run_id: str) -> None:
+    """A reset has been done."""
+    change_runs(connection, [RunChange(run_id, "finished")])
+
+
+def cut_off(connection: Connection, office: OfficeKey, run_ids: Sequence[str]) -> None:
+    """End runs whose agent is lost, with a notice that is to be given once."""
+    if run_ids:
+        values = {"state": "cut_off"}
+        connection.execute(update(runs).where(runs.c.run_id.in_(run_ids)).values(values))
+        insert_outputs(connection, [cut_off_notice(office, run_id).row() for run_id in run_ids])
+
+
+def stopped_operation(office: OfficeKey, run_id: str) -> StoredOperation:
+    """Our own operation for a run that was stopped before an agent had it."""
+    return StoredOperation(office, _own(run_id), 1, run_id, RunFinished(outcome=RunOutcome.STOPPED))
+
+
+def cut_off_notice(office: OfficeKey, run_id: str) -> StoredOperation:
+    """The notice that a run was cut off."""
+    return StoredOperation(office, _own(run_id), 1, run_id, None)
+
+
+def _own(run_id: str) -> str:
+    # Stands for the incarnation; the gateway never has more than one operation for a run.
+    return f"gateway:{run_id}"
+
+
+def _load(connection: Connection, query: Select[Any]) -> list[StoredRun]:
+    return [_stored(row) for row in connection.execute(query)]
+
+
+def _stored(row: Row[Any]) -> StoredRun:
+    return StoredRun(
+        run_id=row.run_id,
+        office=OfficeKey(row.office),
+        session_key=SessionKey(row.session_key),
+        kind=row.kind,
+        position=row.position,
+        number=row.number,
+        queued_at=row.queued_at,
+        event=None if row.event is None else ConversationEvent.model_validate_json(row.event),
+        info=None if row.info is None else MessagingInfo.model_validate_json(row.info),
+        started_by=row.incarnation,
+        stop_requested=row.stop_requested,
+    )

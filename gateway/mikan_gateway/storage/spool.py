@@ -1,0 +1,148 @@
+"""Bytes on their way, as files: attachments in, uploads out. Only the gateway writes here; ids come from outside.
+
+A file appears under its name only when it is whole and on disk.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterable
+from pathlib import Path
+
+from mikan_api.identity import OfficeKey, parse_office_key
+from mikan_gateway.exceptions import SpoolRefused
+from mikan_gateway.storage.errors import storage_error
+
+MAX_FILE = 100 * 1024 * 1024
+MAX_OFFICE = 1024 * 1024 * 1024
+"""Bytes of uploads that one office may have waiting."""
+BLOB_LIFE = 7 * 86_400.0
+"""Seconds after which an upload that nobody asked for goes."""
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_CHUNK = 1024 * 1024
+
+
+class SpoolDirectory:
+    """The spool under one directory: ``<kind>/<office>/<id>``."""
+
+    def __init__(self, root: Path, *, max_file: int = MAX_FILE, max_office: int = MAX_OFFICE) -> None:
+        self._root = root
+        self._max_file, self._max_office = max_file, max_office
+
+    def attachment(self, office: OfficeKey, attachment_id: str) -> Path:
+        """Where an attachment lies.
+
+        Raises:
+            SpoolRefused: no usable id.
+        """
+        return self._path("attachments", office, attachment_id)
+
+    def blob(self, office: OfficeKey, blob_id: str) -> Path:
+        """Where an agent's upload lies.
+
+        Raises:
+            SpoolRefused: no usable id.
+        """
+        return self._path("blobs", office, blob_id)
+
+    async def save_attachment(self, office: OfficeKey, attachment_id: str, content: AsyncIterable[bytes]) -> int:
+        """Store an attachment whole; its size.
+
+        Raises:
+            SpoolRefused: the id is unusable or the file too large.
+            StorageError: it could not be written.
+        """
+        return await self._save(self.attachment(office, attachment_id), content)
+
+    async def save_blob(self, office: OfficeKey, blob_id: str, content: AsyncIterable[bytes]) -> int:
+        """Store an upload whole; its size. Storing the same id again replaces it.
+
+        Raises:
+            SpoolRefused: the id is unusable, the file too large, or the office has too much waiting.
+            StorageError: it could not be written.
+        """
+        path = self.blob(office, blob_id)
+        waiting = await asyncio.to_thread(_size, path.parent)
+        if waiting > self._max_office:
+            raise SpoolRefused("too many uploads of this office are waiting to be sent", 507)
+        return await self._save(path, content)
+
+    async def discard_blob(self, office: OfficeKey, blob_id: str) -> None:
+        """Remove an upload that has been sent."""
+        await asyncio.to_thread(self.blob(office, blob_id).unlink, missing_ok=True)
+
+    async def sweep(self) -> int:
+        """Remove unfinished files and old uploads; how many."""
+        return await asyncio.to_thread(_sweep, self._root, time.time() - BLOB_LIFE)
+
+    def _path(self, kind: str, office: OfficeKey, name: str) -> Path:
+        if not _ID.fullmatch(name):
+            raise SpoolRefused("not a usable id: letters, digits, '.', '_' and '-', at most 200", 400)
+        return self._root / kind / parse_office_key(office) / name
+
+    async def _save(self, path: Path, content: AsyncIterable[bytes]) -> int:
+        staged = path.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            size = await self._stage(staged, content)
+            await asyncio.to_thread(_publish, staged, path)
+        except OSError as error:
+            raise storage_error(error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(staged.unlink, missing_ok=True)
+        return size
+
+    async def _stage(self, staged: Path, content: AsyncIterable[bytes]) -> int:
+        size = 0
+        buffer = bytearray()
+        await asyncio.to_thread(_create, staged)
+        async for piece in content:
+            size += len(piece)
+            if size > self._max_file:
+                raise SpoolRefused(f"larger than {self._max_file} bytes", 413)
+            buffer += piece
+            if len(buffer) >= _CHUNK:
+                await asyncio.to_thread(_append, staged, bytes(buffer))
+                buffer.clear()
+        await asyncio.to_thread(_append, staged, bytes(buffer))
+        return size
+
+
+def _create(staged: Path) -> None:
+    staged.parent.mkdir(parents=True, exist_ok=True)
+    staged.touch(mode=0o600)
+
+
+def _append(staged: Path, data: bytes) -> None:
+    with staged.open("ab") as file:
+        file.write(data)
+
+
+def _publish(staged: Path, path: Path) -> None:
+    with staged.open("rb") as file:
+        os.fsync(file.fileno())
+    staged.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _size(directory: Path) -> int:
+    try:
+        with os.scandir(directory) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def _sweep(root: Path, before: float) -> int:
+    stale = set(root.glob("*/*/.*.part"))
+    stale |= {path for path in root.glob("blobs/*/*") if path.stat().st_mtime < before}
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return len(stale)
