@@ -1,0 +1,74 @@
+"""Fixtures of tests with real pods: one cluster and one release for the whole run, a conversation for each test."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mikan_cluster.commands import Helm, Kubectl
+from mikan_cluster.release import Chat, Release, Resting
+from mikan_dev.paths import cache_dir, state_dir
+
+AT_REST = "test_at_rest.py"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs a cluster; what watches a release at rest comes last, when it need not wait long."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.path).parents:
+            item.add_marker(pytest.mark.e2e)
+    items.sort(key=lambda item: item.path.name == AT_REST)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    """The cluster under test; `make e2e` brings one up."""
+    path = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
+    assert path.exists(), f"no cluster: {path} does not exist; run make up"
+    return path
+
+
+@pytest.fixture(scope="session")
+def kubectl(kubeconfig: Path) -> Kubectl:
+    return Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def helm(kubeconfig: Path) -> Helm:
+    return Helm(cache_dir() / "bin" / "helm", kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def release(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
+    """The release that most tests share; those that break one install their own."""
+    shared = Release(kubectl, helm, name="e2e", namespace="e2e")
+    shared.install()
+    yield shared
+    shared.uninstall()
+    kubectl("delete", "namespace", shared.offices, shared.namespace, "--timeout=120s")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def resting(request: pytest.FixtureRequest, kubectl: Kubectl, helm: Helm) -> Iterator[Resting | None]:
+    """A release with one running office that nobody touches, watched while the other tests run."""
+    if not any(
+        "resting" in getattr(item, "fixturenames", ()) and item.path.name == AT_REST for item in request.session.items
+    ):
+        yield None
+        return
+    quiet = Release(kubectl, helm, name="rest", namespace="rest", values=("--set", "settings.idleTimeout=4h"))
+    quiet.install()
+    Chat(quiet).say("run: true")
+    time.sleep(15)
+    yield Resting(quiet, since=time.time())
+    quiet.uninstall()
+    kubectl("delete", "namespace", quiet.offices, quiet.namespace, "--timeout=120s")
+
+
+@pytest.fixture
+def chat(release: Release) -> Chat:
+    return Chat(release)

@@ -1,0 +1,1 @@
+"""Handles for tests on a real cluster: kubectl, helm, an installed release and its console."""

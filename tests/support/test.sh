@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# test.sh              everything, from nothing
+# test.sh integration  the tests that need an API server
+# test.sh e2e          the tests that need pods
+# test.sh bench        the benchmarks
+# Sets up what it needs, brings a cluster up, and takes down a cluster that it brought up itself.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+what=${1:-all}
+started=$SECONDS
+say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
+
+say "setup"
+tests/support/setup.sh --tests
+if [ "$what" = all ]; then
+	say "checks"
+	tests/support/check.sh
+fi
+say "cluster and images"
+was_up=$(tests/cluster/dev.sh cluster status)
+[ "$was_up" = up ] || trap 'tests/cluster/dev.sh cluster down' EXIT
+tests/cluster/dev.sh cluster up
+eval "$(tests/cluster/dev.sh cluster env)"
+tests/cluster/dev.sh cluster load
+case $what in
+	all)
+		say "unit and contract tests"
+		.venv/bin/pytest -q tests/unit tests/contract
+		say "integration tests"
+		.venv/bin/pytest -q tests/integration
+		say "end-to-end tests"
+		.venv/bin/pytest -q tests/e2e --durations=15
+		;;
+	integration) .venv/bin/pytest -q tests/integration "${@:2}" ;;
+	e2e) .venv/bin/pytest -q tests/e2e "${@:2}" ;;
+	bench) .venv/bin/python -m mikan_cluster.bench "${@:2}" ;;
+	*) echo "usage: test.sh [integration|e2e|bench]" >&2; exit 2 ;;
+esac
+say "done"
