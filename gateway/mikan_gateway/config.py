@@ -38,8 +38,8 @@ class Config:
     namespace: str
     offices_namespace: str
     settings_dir: Path
-    keys: tuple[bytes, ...]
-    """Token keys that are accepted, the current one first."""
+    keys_dir: Path
+    """Token keys that are accepted; read again as they rotate, so only looked at here."""
     listen: Listen
     log_level: str
     database_url: str
@@ -67,11 +67,13 @@ class Config:
         level = environ.get("MIKAN_LOG_LEVEL", "INFO").upper()
         if level not in _LEVELS:
             raise ConfigError(f"MIKAN_LOG_LEVEL: {level!r} is none of {', '.join(_LEVELS)}")
+        keys_dir = Path(environ.get("MIKAN_KEYS_DIR", "/etc/mikan/keys"))
+        read_keys(keys_dir)
         return cls(
             namespace=_required(environ, "MIKAN_NAMESPACE"),
             offices_namespace=_required(environ, "MIKAN_OFFICES_NAMESPACE"),
             settings_dir=Path(environ.get("MIKAN_SETTINGS_DIR", "/etc/mikan/settings")),
-            keys=read_keys(Path(environ.get("MIKAN_KEYS_DIR", "/etc/mikan/keys"))),
+            keys_dir=keys_dir,
             listen=Listen.parse("MIKAN_LISTEN", environ.get("MIKAN_LISTEN", "0.0.0.0:8080")),
             log_level=level,
             database_url=environ.get("MIKAN_DATABASE_URL", DEFAULT_DATABASE),

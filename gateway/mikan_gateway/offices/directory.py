@@ -65,6 +65,11 @@ class OfficeDirectory:
         """Whether there ever was a complete list."""
         return self._synced.is_set()
 
+    @property
+    def running(self) -> bool:
+        """Whether the watch is at work, however badly; false is for a restart to cure."""
+        return self._task is not None and not self._task.done()
+
     def listen(self, changed: Changed) -> None:
         """Have ``changed`` called with the key of every office that comes, changes or goes. It must not block."""
         self._listeners.append(changed)

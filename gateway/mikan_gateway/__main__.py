@@ -1,0 +1,58 @@
+"""``python -m mikan_gateway``: configuration, logging and signals around `mikan_gateway.app.Gateway`.
+
+Exit codes: 0 after a signal, 1 when the process can't go on, 2 when it was configured wrongly.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from mikan_api.logs import configure_logging
+from mikan_gateway.app import Gateway
+from mikan_gateway.config import Config
+from mikan_gateway.exceptions import ConfigError, GatewayError
+
+logger = logging.getLogger("mikan_gateway")
+
+
+async def _run(config: Config) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    gateway = Gateway(config)
+    started = asyncio.create_task(gateway.start())
+    signalled = asyncio.create_task(stopping.wait())
+    lost = asyncio.create_task(gateway.lost.wait())
+    try:
+        await asyncio.wait({started, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        if started.done():
+            started.result()
+            await asyncio.wait({signalled, lost}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        started.cancel()
+        await asyncio.gather(started, return_exceptions=True)
+        for task in (signalled, lost):
+            task.cancel()
+        await gateway.stop()
+    return 1 if gateway.lost.is_set() else 0
+
+
+def main() -> int:
+    """Run the gateway until it is told to end."""
+    try:
+        config = Config.from_environ(os.environ)
+        configure_logging("gateway", config.log_level)
+        return asyncio.run(_run(config))
+    except ConfigError as error:
+        sys.stderr.write(f"mikan-gateway: {error}\n")
+        return 2
+    except GatewayError as error:
+        sys.stderr.write(f"mikan-gateway: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

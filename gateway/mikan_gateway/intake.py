@@ -1,0 +1,174 @@
+"""The way in of every message: admission, magic word, trigger policy, attachments, log, busy policy, queue, dispatch.
+
+The order is a contract: the magic word skips trigger policy, attachments and queue; an untriggered message is logged
+and nothing else. Commands are carried out here, after the log and before the queue, so that `/new`
+does not wait behind the run that it ends. The busy policy for messages is to queue them in order, which the queue does.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+
+from mikan_api.commands import Invocation, is_magic_stop, parse_command
+from mikan_api.identity import Platform
+from mikan_api.messaging import ConversationKind
+from mikan_gateway.admission import Gatekeeper
+from mikan_gateway.commands.context import CommandContext, OfficeEditor
+from mikan_gateway.commands.dispatch import run_command
+from mikan_gateway.ports import (
+    ChatPlatform,
+    InboundMessage,
+    Offices,
+    OfficeView,
+    RunQueue,
+    RunRecord,
+    SettingsSource,
+    Spool,
+    StopOutcome,
+    Target,
+)
+from mikan_gateway.rendering.outbox import Outbox
+
+logger = logging.getLogger(__name__)
+
+TURNED_AWAY = "Hello! I'm not allowed to talk with you here. Please ask the admin of this installation to add you."
+TOO_MANY = "Too many new conversations were started in the last hour. Please try again later."
+REPLY = "reply"
+"""Slot of the answer to a command or to `stop`."""
+
+
+class MessageIntake:
+    """Implements `Intake`."""
+
+    def __init__(
+        self,
+        offices: Offices,
+        editor: OfficeEditor,
+        queue: RunQueue,
+        platforms: Mapping[Platform, ChatPlatform],
+        outbox: Outbox,
+        spool: Spool,
+        settings: SettingsSource,
+        gatekeeper: Gatekeeper,
+    ) -> None:
+        self._offices = offices
+        self._editor = editor
+        self._queue = queue
+        self._platforms = platforms
+        self._outbox = outbox
+        self._spool = spool
+        self._settings = settings
+        self._gatekeeper = gatekeeper
+
+    async def receive(self, message: InboundMessage) -> int | None:
+        """Take a message, durable when this returns; its log number, ``None`` if its sender was turned away.
+
+        Raises:
+            UserFault: the conversation cannot be served; the message says why.
+            ClusterError: a new office cannot be made now; deliver the message again.
+        """
+        event = message.event
+        if not self._gatekeeper.admits(message):
+            await self._turn_away(message, TURNED_AWAY)
+            return None
+        if event.message.author.is_bot:
+            return await self._log(message)
+        if is_magic_stop(event.message.text):
+            return await self._stop(message)
+        if not self._is_triggered(message):
+            return await self._log(message)
+        if self._offices.get(event.address.key) is None and not self._gatekeeper.may_create(event.platform):
+            await self._turn_away(message, TOO_MANY)
+            return None
+        return await self._dispatch(message)
+
+    async def _log(self, message: InboundMessage) -> int:
+        return (await self._queue.submit(message, run=False)).log_number
+
+    def _is_triggered(self, message: InboundMessage) -> bool:
+        if message.triggered or message.event.conversation_kind is ConversationKind.DIRECT:
+            return True
+        office = self._offices.get(message.event.address.key)
+        return office.auto_reply if office else self._settings.current.auto_reply
+
+    async def _dispatch(self, message: InboundMessage) -> int:
+        event = message.event
+        office = await self._offices.ensure(event.address, event.conversation_kind, message.info)
+        message = await self._with_attachments(message, office)
+        invocation = parse_command(event.message.text)
+        if invocation is None:
+            return (await self._queue.submit(message, run=True)).log_number
+        number = await self._log(message)
+        await self._command(message, invocation, office)
+        return number
+
+    async def _with_attachments(self, message: InboundMessage, office: OfficeView) -> InboundMessage:
+        """Fetch the files. One that fails carries its error and is named to the run, which starts all the same."""
+        if message.attachments is None:
+            return message
+        files = tuple(await message.attachments.fetch(office.key, self._spool))
+        native = message.event.message.model_copy(update={"attachments": files})
+        event = message.event.model_copy(update={"message": native})
+        return dataclasses.replace(message, event=event, attachments=None)
+
+    async def _command(self, message: InboundMessage, invocation: Invocation, office: OfficeView) -> None:
+        scope = f"command:{office.key}:{message.event.message.id}"
+        if await self._outbox.posted(scope, REPLY) is not None:
+            return
+        context = CommandContext(
+            invocation.arguments, message.event, office, self._settings.current, self._queue, self._editor
+        )
+        await self._answer(message, scope, await run_command(invocation, context))
+
+    async def _stop(self, message: InboundMessage) -> int:
+        event = message.event
+        key = event.address.key
+        number = await self._log(message)
+        scope = f"stop:{key}:{event.message.id}"
+        # A redelivery must not stop what began after the first answer.
+        if await self._outbox.posted(scope, REPLY) is None:
+            outcome = await self._queue.stop(key, event.session_key, message.top_level)
+            await self._answer(message, scope, describe_stop(outcome))
+        return number
+
+    async def _turn_away(self, message: InboundMessage, answer: str) -> None:
+        author = message.event.message.author
+        logger.info("message turned away", extra={"platform": message.event.platform, "answer": answer})
+        if author.is_bot or not self._is_addressed(message):
+            return
+        if not self._gatekeeper.first_refusal(message.event.platform, author.id, answer):
+            return
+        platform = self._platforms[message.event.platform]
+        target = _target(message)
+        await platform.post(target, answer, nonce=f"turned-away:{message.event.address.key}:{message.event.message.id}")
+        await platform.set_working(target, False)
+
+    def _is_addressed(self, message: InboundMessage) -> bool:
+        return message.triggered or message.event.conversation_kind is ConversationKind.DIRECT
+
+    async def _answer(self, message: InboundMessage, scope: str, text: str) -> None:
+        platform = self._platforms[message.event.platform]
+        target = _target(message)
+        await self._outbox.post_logged(platform, target, message.event.address.key, scope, REPLY, text)
+        await platform.set_working(target, False)
+
+
+def describe_stop(outcome: StopOutcome) -> str:
+    """What to say about a `stop`."""
+    if outcome.stopped:
+        return "Stopped."
+    if outcome.candidates:
+        lines = "\n".join(f"- {_label(run)}" for run in outcome.candidates)
+        return f"Several are running; say `stop` in the thread of the one you mean:\n{lines}"
+    return "Nothing is running here."
+
+
+def _label(run: RunRecord) -> str:
+    message = run.event.message
+    first = " ".join(message.text.split())
+    return f"“{first[:80]}{'…' if len(first) > 80 else ''}” ({message.author.display_name or message.author.user_name})"
+
+
+def _target(message: InboundMessage) -> Target:
+    native = message.event.message
+    return Target(message.event.conversation_id, native.thread_id, native.id)

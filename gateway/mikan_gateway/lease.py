@@ -1,0 +1,139 @@
+"""One active gateway: a coordination Lease, taken before anything starts and kept for as long as the process lives.
+
+The times are client-go's defaults: a holder that could not renew for `RENEW_DEADLINE` must stop, and another takes over
+once `DURATION` has passed without a renewal, by its own clock, so that clocks need not agree.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, CoordinationV1Api, V1Lease, V1LeaseSpec, V1ObjectMeta
+from kubernetes.aio.client.exceptions import ApiException
+
+from mikan_gateway.ports import Health
+from mikan_gateway.runtime.clock import Clock
+
+DURATION = 15.0
+RENEW_DEADLINE = 10.0
+RETRY = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A foreign holder's last renewal, and when we saw it."""
+
+    renewal: tuple[str, datetime | None]
+    at: float
+
+
+class LeaseHolder:
+    """Takes and keeps a Lease."""
+
+    def __init__(self, api: ApiClient, namespace: str, name: str, identity: str, clock: Clock) -> None:
+        self._api = CoordinationV1Api(api)
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._clock = clock
+        self._seen: _Seen | None = None
+        self._renewed = float("-inf")
+        self._task: asyncio.Task[None] | None = None
+
+    async def acquire(self) -> None:
+        """Wait until it is ours."""
+        while not await self._attempt():
+            await self._clock.sleep(RETRY)
+        logger.info("lease taken", extra={"lease": self._name})
+
+    def keep(self, lost: Callable[[], None]) -> None:
+        """Renew it in the background; call ``lost`` once if that has failed for too long."""
+        self._task = asyncio.create_task(self._renew(lost), name="lease")
+
+    async def release(self) -> None:
+        """Let another have it at once."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            lease = await self._read()
+            if lease is not None and lease.spec.holder_identity == self._identity:
+                lease.spec.holder_identity = ""
+                await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
+        except (ApiException, aiohttp.ClientError, TimeoutError) as error:
+            logger.warning("lease not released", extra={"reason": type(error).__name__})
+
+    def health(self) -> Health:
+        """Whether it is ours."""
+        ok = self._clock.monotonic() - self._renewed < DURATION
+        return Health(ok, "" if ok else "another gateway is active, or the lease could not be renewed")
+
+    async def _renew(self, lost: Callable[[], None]) -> None:
+        while True:
+            await self._clock.sleep(RETRY)
+            if not await self._attempt() and self._clock.monotonic() - self._renewed > RENEW_DEADLINE:
+                logger.error("lease lost", extra={"lease": self._name})
+                lost()
+                return
+
+    async def _attempt(self) -> bool:
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(RENEW_DEADLINE / 2):
+                held = await self._take(began)
+        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+            reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
+            logger.warning("lease not renewed", extra={"lease": self._name, "reason": reason})
+            return False
+        if held:
+            # From before the request: the server may have counted from then on.
+            self._renewed = began
+        return held
+
+    async def _take(self, now: float) -> bool:
+        lease = await self._read()
+        if lease is None:
+            metadata = V1ObjectMeta(name=self._name, namespace=self._namespace)
+            body = V1Lease(metadata=metadata, spec=self._spec(None, 0))
+            await self._api.create_namespaced_lease(self._namespace, body)
+            return True
+        spec = lease.spec or V1LeaseSpec()
+        if spec.holder_identity != self._identity and not self._is_free(spec, now):
+            return False
+        changes = (spec.lease_transitions or 0) + int(spec.holder_identity != self._identity)
+        lease.spec = self._spec(spec if spec.holder_identity == self._identity else None, changes)
+        # The resource version that was read goes along: of two that try, the API server lets one.
+        await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
+        return True
+
+    def _is_free(self, spec: Any, now: float) -> bool:
+        if not spec.holder_identity:
+            return True
+        renewal = (spec.holder_identity, spec.renew_time)
+        if self._seen is None or self._seen.renewal != renewal:
+            self._seen = _Seen(renewal, now)
+        return now - self._seen.at > (spec.lease_duration_seconds or DURATION)
+
+    def _spec(self, mine: Any, transitions: int) -> Any:
+        now = datetime.now(UTC)
+        return V1LeaseSpec(
+            holder_identity=self._identity,
+            lease_duration_seconds=int(DURATION),
+            acquire_time=mine.acquire_time if mine else now,
+            renew_time=now,
+            lease_transitions=transitions,
+        )
+
+    async def _read(self) -> Any:
+        try:
+            return await self._api.read_namespaced_lease(self._name, self._namespace)
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise

@@ -1,0 +1,148 @@
+"""Posting so that a crash loses and doubles nothing: the intent is stored, then sent, then marked.
+
+Between the second and the third step a crash leaves an intent without a mark; it is then sent again under the same
+nonce, and the platform answers with the message of then where it can tell (architecture section 5).
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from mikan_api.identity import OfficeKey
+from mikan_api.messaging import Attachment, Author, ConversationMessage
+from mikan_gateway.exceptions import PlatformRefused, PlatformUnavailable
+from mikan_gateway.ports import ChatPlatform, Target
+from mikan_gateway.runtime.clock import Clock
+from mikan_gateway.storage.outgoing import Outgoing
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.5
+MAX_PAUSE = 60.0
+BOT = Author(id="mikan", user_name="mikan", display_name="mikan", is_bot=True)
+
+logger = logging.getLogger(__name__)
+
+
+class Intents(Protocol):
+    """The stored intents (`mikan_gateway.storage.outgoing.OutgoingStore`)."""
+
+    async def begin(self, run_id: str, slot: str, nonce: str) -> Outgoing: ...
+
+    async def sent(self, run_id: str, slot: str, message_id: str) -> None: ...
+
+    async def get(self, run_id: str, slot: str) -> Outgoing | None: ...
+
+    async def of_run(self, run_id: str) -> list[Outgoing]: ...
+
+
+LogPosted = Callable[[OfficeKey, ConversationMessage], Awaitable[int]]
+"""Numbers a message of the bot in its office's log (`RunQueue.log_posted`)."""
+
+
+class Outbox:
+    """Posts and edits on any platform. ``scope`` is a run's id, or what else a message belongs to."""
+
+    def __init__(self, intents: Intents, log_posted: LogPosted, clock: Clock) -> None:
+        self._intents = intents
+        self._log_posted = log_posted
+        self._clock = clock
+
+    async def begin(self, scope: str, slot: str) -> Outgoing:
+        """Store the intent to post, ahead of time if there is time."""
+        return await self._intents.begin(scope, slot, f"{scope}:{slot}")
+
+    async def slots(self, scope: str) -> dict[str, str | None]:
+        """Every intent of a scope: slot -> message id, ``None`` where it was never marked."""
+        return {intent.slot: intent.message_id for intent in await self._intents.of_run(scope)}
+
+    async def posted(self, scope: str, slot: str) -> str | None:
+        """The id of a message that is known to have been sent."""
+        found = await self._intents.get(scope, slot)
+        return found.message_id if found else None
+
+    async def post(self, platform: ChatPlatform, target: Target, scope: str, slot: str, text: str) -> str:
+        """Post once, however often this is called; the message id.
+
+        Raises:
+            PlatformError: it could not be posted.
+        """
+        intent = await self.begin(scope, slot)
+        if intent.message_id is not None:
+            return intent.message_id
+        return await self.send(platform, target, intent, text)
+
+    async def send(self, platform: ChatPlatform, target: Target, intent: Outgoing, text: str) -> str:
+        """Post what is intended and mark it; the message id.
+
+        Raises:
+            PlatformError: it could not be posted.
+        """
+        message_id = await platform.post(target, text, intent.nonce)
+        await self._intents.sent(intent.run_id, intent.slot, message_id)
+        return message_id
+
+    async def upload(
+        self, platform: ChatPlatform, target: Target, scope: str, slot: str, file: Path, name: str, title: str
+    ) -> str:
+        """Upload once; the message id.
+
+        Raises:
+            PlatformError: it could not be uploaded.
+        """
+        intent = await self.begin(scope, slot)
+        if intent.message_id is not None:
+            return intent.message_id
+        message_id = await platform.upload(target, file, name, title, intent.nonce)
+        await self._intents.sent(scope, slot, message_id)
+        return message_id
+
+    async def log(
+        self,
+        office: OfficeKey,
+        target: Target,
+        message_id: str,
+        text: str,
+        attachments: tuple[Attachment, ...] = (),
+    ) -> None:
+        """Number a posted message in the office's log, once per message id."""
+        message = ConversationMessage(
+            id=message_id,
+            thread_id=target.thread_id,
+            author=BOT,
+            text=text,
+            attachments=attachments,
+            time=datetime.now(UTC),
+        )
+        await self._log_posted(office, message)
+
+    async def post_logged(
+        self, platform: ChatPlatform, target: Target, office: OfficeKey, scope: str, slot: str, text: str
+    ) -> None:
+        """Post a text, in as many messages as it takes, for as long as it takes, and number them in the log."""
+        for index, part in enumerate(platform.split(text)):
+            name = slot if index == 0 else f"{slot}.{index}"
+
+            async def send(name: str = name, part: str = part) -> str:
+                return await self.post(platform, target, scope, name, part)
+
+            message_id = await self.persist(send, "post")
+            if message_id is not None:
+                await self.log(office, target, message_id, part)
+
+    async def persist(self, call: Callable[[], Awaitable[T]], what: str) -> T | None:
+        """Call until it worked, waiting as the platform asks; ``None`` if the platform refuses for good."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await call()
+            except PlatformUnavailable as error:
+                wait = error.retry_after if error.retry_after is not None else pause
+                logger.warning("platform unavailable", extra={"what": what, "reason": str(error), "wait": wait})
+                await self._clock.sleep(wait)
+                pause = min(MAX_PAUSE, pause * 2)
+            except PlatformRefused as error:
+                logger.error("platform refused", extra={"what": what, "reason": str(error)})
+                return None

@@ -1,0 +1,268 @@
+"""One run's messages on its platform: painted from a draft while it runs, and for good at its end.
+
+Paints come one after another. Drafts are throttled to the platform's pace and may fail; the last paint may not. The
+first paint waits a little: `FIRST_TEXT` after the first text and `PLACEHOLDER` after the beginning without any, so that
+a quick short answer is one post and no edit.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mikan_gateway.exceptions import PlatformError, PlatformRefused, PlatformUnavailable
+from mikan_gateway.ports import ChatPlatform, RunRecord, Target
+from mikan_gateway.rendering.draft import Draft
+from mikan_gateway.rendering.outbox import Outbox
+from mikan_gateway.runtime.clock import Clock
+
+PLACEHOLDER = 0.4
+"""Seconds that a run may show nothing at all."""
+FIRST_TEXT = 0.03
+"""Seconds that the first streamed text waits for more: an answer that is whole by then is posted once."""
+MAX_TEXT_MESSAGES = 50
+"""Messages that one answer may take; what is beyond is cut, and said."""
+CUT = "\n\n_(The rest of this answer is too long to be shown.)_"
+FINAL = "final"
+"""Slot whose intent says that the answer has been shown."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One message of a run. ``text`` is unknown of what an earlier process posted."""
+
+    message_id: str
+    text: str | None
+    generation: int
+    """How many messages had this place before and are gone."""
+    draft: bool
+    """Whether the platform may forget this text in a crash."""
+
+
+class RunView:
+    """What is posted of one run."""
+
+    def __init__(self, run: RunRecord, platform: ChatPlatform, outbox: Outbox, clock: Clock) -> None:
+        self.run = run
+        self.draft = Draft()
+        self._platform = platform
+        self._outbox = outbox
+        self._clock = clock
+        self._target: Target = run.target
+        self._lock = asyncio.Lock()
+        self._shown: list[_Part] = []
+        self._loaded = False
+        self._closed = False
+        self._answered = False
+        self._began = clock.monotonic()
+        self._painted = float("-inf")
+        self._timer: asyncio.Task[None] | None = None
+        self._timer_at = 0.0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def hidden_beginning(self) -> bool:
+        """Whether the text so far could still become the mark of an answer that is not to be shown."""
+        text = self.draft.text.strip()
+        return self.run.kind == "scheduled" and "[SILENT]".startswith(text)
+
+    # Drafts
+
+    def begin(self) -> None:
+        """The run has started: have something to show soon, and the intent of the first message stored meanwhile."""
+        self._began = self._clock.monotonic()
+        self._spawn(self._prepare())
+        self.status_changed()
+
+    def text_changed(self) -> None:
+        """There is more text: paint it soon."""
+        if not self.hidden_beginning:
+            self._paint_in(FIRST_TEXT if not self._shown else self._pause())
+
+    def status_changed(self) -> None:
+        """There is another state to show: paint it soon."""
+        self._paint_in(self._pause() if self._shown else max(0.0, self._began + PLACEHOLDER - self._clock.monotonic()))
+
+    def _pause(self) -> float:
+        return max(0.0, self._painted + self._platform.pace - self._clock.monotonic())
+
+    def _paint_in(self, seconds: float) -> None:
+        if self._closed:
+            return
+        at = self._clock.monotonic() + seconds
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = asyncio.create_task(self._wait(seconds), name=f"paint-{self.run.run_id}")
+
+    async def _wait(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._timer = None
+        self._spawn(self._paint_draft())
+
+    async def _paint_draft(self) -> None:
+        async with self._lock:
+            text = self.draft.compose()
+            if self._closed or not text or (self.draft.text and self.hidden_beginning):
+                return
+            try:
+                await self._paint(text, draft=True)
+            except PlatformUnavailable as error:
+                self._painted = self._clock.monotonic() + (error.retry_after or 0.0)
+                logger.info("draft not shown", extra={"run": self.run.run_id, "reason": str(error)})
+            except PlatformError as error:
+                logger.warning("draft not shown", extra={"run": self.run.run_id, "reason": str(error)})
+
+    # For good
+
+    async def answer(self, text: str) -> None:
+        """Show the whole answer, for as long as it takes, and number it in the log."""
+        self._close()
+        async with self._lock:
+            await self._load()
+            marker = asyncio.create_task(self._outbox.begin(self.run.run_id, FINAL))
+            try:
+                painted = await self._outbox.persist(lambda: self._finish(text), "answer")
+            finally:
+                await marker
+            for part in painted or ():
+                await self._outbox.log(self.run.office, self._target, part.message_id, part.text or "")
+            self._answered = True
+
+    async def clear(self) -> None:
+        """Take away all that was posted as answer or placeholder."""
+        self._close()
+        async with self._lock:
+            await self._load()
+            await self._remove_from(0)
+
+    async def settle(self, ending: str = "") -> None:
+        """The run is over. Without an answer: keep the text that was streamed, with ``ending`` below it, else nothing.
+
+        Args:
+            ending: what to say about the end; alone if there is no text.
+        """
+        self._close()
+        async with self._lock:
+            await self._load()
+            answered = self._answered
+        if answered:
+            return
+        text = "\n\n".join(filter(None, (self.draft.text.strip(), ending)))
+        await (self.answer(text) if text else self.clear())
+
+    async def is_answered(self) -> bool:
+        """Whether an answer was shown, in this process or an earlier one."""
+        async with self._lock:
+            await self._load()
+            return self._answered
+
+    async def end(self) -> None:
+        """Paint nothing more; wait for what is under way."""
+        self._close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Painting; always under the lock
+
+    async def _finish(self, text: str) -> list["_Part"]:
+        await self._paint(text, draft=False)
+        await self._remove_from(len(self._parts(text)))
+        return list(self._shown)
+
+    async def _paint(self, text: str, draft: bool) -> None:
+        await self._load()
+        for index, part in enumerate(self._parts(text)):
+            await self._show(index, part, draft)
+        self._painted = self._clock.monotonic()
+
+    def _parts(self, text: str) -> list[str]:
+        parts = list(self._platform.split(text))
+        if len(parts) > MAX_TEXT_MESSAGES:
+            parts = parts[:MAX_TEXT_MESSAGES]
+            parts[-1] = self._platform.split(parts[-1][: -len(CUT)])[0] + CUT
+        return parts
+
+    async def _show(self, index: int, text: str, draft: bool) -> None:
+        if index < len(self._shown):
+            shown = self._shown[index]
+            if shown.text == text and (draft or not shown.draft):
+                return
+            try:
+                await self._platform.edit(self._target, shown.message_id, text, draft)
+                self._shown[index] = _Part(shown.message_id, text, shown.generation, draft)
+                return
+            except PlatformRefused:
+                # Gone, most likely deleted by somebody: another message takes its place.
+                generation = shown.generation + 1
+        else:
+            generation = 0
+        message_id = await self._outbox.post(
+            self._platform, self._target, self.run.run_id, _slot(index, generation), text
+        )
+        # What a post showed survives a crash, so it needs no edit to be final.
+        self._shown[index : index + 1] = [_Part(message_id, text, generation, draft=False)]
+
+    async def _remove_from(self, index: int) -> None:
+        for part in self._shown[index:]:
+            await self._outbox.persist(partial(self._platform.delete, self._target, part.message_id), "delete")
+        del self._shown[index:]
+
+    async def _prepare(self) -> None:
+        async with self._lock:
+            await self._load()
+            if not self._shown:
+                await self._outbox.begin(self.run.run_id, _slot(0, 0))
+
+    async def _load(self) -> None:
+        """What an earlier process posted of this run."""
+        if self._loaded:
+            return
+        slots = await self._outbox.slots(self.run.run_id)
+        self._answered = self._answered or FINAL in slots
+        index = 0
+        while (found := _newest(slots, index)) is not None:
+            generation, message_id = found
+            self._shown.append(_Part(message_id, None, generation, draft=True))
+            index += 1
+        self._loaded = True
+
+    def _close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _slot(index: int, generation: int) -> str:
+    return f"answer:{index}" if generation == 0 else f"answer:{index}:{generation}"
+
+
+def _newest(slots: dict[str, str | None], index: int) -> tuple[int, str] | None:
+    """The message that has a place now: of the highest generation that was sent."""
+    generation = 0
+    newest: tuple[int, str] | None = None
+    while (slot := _slot(index, generation)) in slots:
+        message_id = slots[slot]
+        if message_id is not None:
+            newest = generation, message_id
+        generation += 1
+    return newest
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except Exception:
+        # Background work of a draft; the run's operations report their own faults to their caller.
+        logger.exception("drawing a draft failed")
