@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The operator: turns Office and Vault objects into pods, access rules and conditions."""

@@ -1,0 +1,88 @@
+"""Listing everything: once before anything is decided, then now and then against what watches may have missed.
+
+Reads only. A sleeping cluster costs a few list requests every `RESYNC_SECONDS` and no write.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from mikan_operator.cache import Cache
+from mikan_operator.exceptions import ApiError
+from mikan_operator.intake import Intake
+from mikan_operator.observed import OfficeObject, PodObject, SecretObject, VaultObject
+from mikan_operator.reconcile.children import Children
+from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind, Manifest
+from mikan_operator.watches import SELECTORS, Watches
+
+RESYNC_SECONDS = 300.0
+GRACE_SECONDS = 10.0
+"""How long a watch may lag behind a listing."""
+
+logger = logging.getLogger(__name__)
+
+
+class Lister(Protocol):
+    """The part of the API that a resync reads."""
+
+    async def list_all(self, kind: Kind, label_selector: str = "") -> list[Manifest]:
+        """Read all objects of a kind."""
+        ...
+
+
+class Resync:
+    """Keeps the cache complete."""
+
+    def __init__(self, store: Lister, cache: Cache, intake: Intake, watches: Watches, children: Children) -> None:
+        self._store = store
+        self._cache = cache
+        self._intake = intake
+        self._watches = watches
+        self._children = children
+
+    async def first(self) -> None:
+        """Fill the cache and have everything reconciled. Raises `ApiError`."""
+        for kind in SELECTORS:
+            await self.take(kind)
+        self._watches.listed = True
+        self._intake.enqueue_all()
+
+    async def follow(self) -> None:
+        """List again every few minutes, until cancelled."""
+        while True:
+            await asyncio.sleep(RESYNC_SECONDS)
+            try:
+                await self.again()
+            except ApiError as error:
+                logger.warning("resync failed", extra={"reason": str(error)})
+
+    async def again(self) -> None:
+        """Compare with the cluster, correct the cache, and note which watch has missed something."""
+        before = {kind: self._watches.count(kind) for kind in SELECTORS}
+        missed = [kind for kind in SELECTORS if await self.take(kind)]
+        self._children.forget_verified()
+        self._intake.enqueue_all()
+        if missed:
+            await asyncio.sleep(GRACE_SECONDS)
+        for kind in missed:
+            if self._watches.count(kind) == before[kind]:
+                self._watches.missed(kind)
+                logger.error("watch has missed changes", extra={"watch": kind.plural})
+
+    async def take(self, kind: Kind) -> bool:
+        """Take over a listing. Returns whether it held news."""
+        cache = self._cache
+        if kind == OFFICE:
+            known, items = cache.offices.identities(), await self._read(kind)
+            return bool(cache.offices.replace(map(OfficeObject.of, items), known))
+        if kind == VAULT:
+            known, items = cache.vaults.identities(), await self._read(kind)
+            return bool(cache.vaults.replace(map(VaultObject.of, items), known))
+        if kind == SECRET:
+            known, items = cache.secrets.identities(), await self._read(kind)
+            return bool(cache.secrets.replace(map(SecretObject.of, items), known))
+        known, items = cache.pods.identities(), await self._read(POD)
+        return bool(cache.pods.replace(map(PodObject.of, items), known))
+
+    async def _read(self, kind: Kind) -> list[Manifest]:
+        return await self._store.list_all(kind, SELECTORS[kind])

@@ -1,0 +1,1 @@
+"""The API server: requests and the translation of its errors. Decides nothing."""

@@ -1,0 +1,64 @@
+"""What is watched, and whether the watches still tell the truth.
+
+Kopf reconnects its watches by itself (timeouts, 410, silence). This only remembers when each last delivered, and what a
+listing found that a watch should have told: such a watch is stale until it delivers again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mikan_api import names
+from mikan_operator import metrics
+from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind
+
+SELECTORS: dict[Kind, str] = {
+    OFFICE: "",
+    VAULT: "",
+    SECRET: f"{names.LABEL_VAULT}=true",
+    POD: f"{names.LABEL_MANAGED_BY}={names.OPERATOR}",
+}
+"""Every watched kind with its label selector. A Secret without the label is none of the operator's business."""
+
+DEAD_AFTER = 2
+"""So many listings in a row that a watch has missed changes of: only a restart is left to try."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    delivered: int = 0
+    strikes: int = 0
+
+
+@dataclass(slots=True)
+class Watches:
+    """The health of each watch."""
+
+    wall_clock: Callable[[], float]
+    listed: bool = False
+    """Whether the first listing is complete."""
+    _watches: dict[str, _Watch] = field(default_factory=lambda: {kind.plural: _Watch() for kind in SELECTORS})
+
+    def delivered(self, kind: Kind) -> None:
+        """A watch brought something."""
+        watch = self._watches[kind.plural]
+        watch.delivered, watch.strikes = watch.delivered + 1, 0
+        metrics.LAST_EVENT.labels(kind.plural).set(self.wall_clock())
+        metrics.STALE_WATCHES.labels(kind.plural).set(0)
+
+    def count(self, kind: Kind) -> int:
+        """How many changes a watch has brought so far."""
+        return self._watches[kind.plural].delivered
+
+    def missed(self, kind: Kind) -> None:
+        """A listing showed what the watch did not."""
+        self._watches[kind.plural].strikes += 1
+        metrics.STALE_WATCHES.labels(kind.plural).set(1)
+
+    def report(self) -> dict[str, bool]:
+        """Watch -> whether it is believed to be complete."""
+        return {name: watch.strikes == 0 for name, watch in self._watches.items()}
+
+    @property
+    def dead(self) -> bool:
+        """Whether some watch is beyond what reconnecting cures."""
+        return any(watch.strikes >= DEAD_AFTER for watch in self._watches.values())
