@@ -70,6 +70,15 @@ def decode(content: bytes) -> dict[str, object]:
     return value
 
 
+def is_object(content: bytes) -> bool:
+    """Whether a line is a whole JSON object."""
+    try:
+        decode(content)
+    except Damaged:
+        return False
+    return True
+
+
 def encode(value: Mapping[str, object]) -> bytes:
     """Write one line, line break included.
 

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.records.append_file import AppendFile
-from mikan_agent.records.lines import Damaged, Line, decode, read_lines
+from mikan_agent.records.lines import Damaged, Line, decode, is_object, read_lines
 from mikan_agent.sessions.exceptions import InvalidHeader
 from mikan_agent.sessions.migration import migrated_header, migrated_lines
-from mikan_agent.sessions.tree import VERSION, Header, SessionTree
+from mikan_agent.sessions.tree import VERSION, Header, SessionTree, read_stub
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +54,13 @@ def load(file: BinaryIO) -> Loaded:
     for line in lines if header.version == VERSION else _migrated(header, lines):
         last = line
         try:
-            raw = decode(line.content)
+            if not tree.add(read_stub(line.content), line.content):
+                problems.append(Problem(line.number, "its parent is missing; it hangs on the entry before it"))
         except Damaged as damage:
-            if line.complete:
+            if line.complete or is_object(line.content):
                 problems.append(Problem(line.number, str(damage)))
             else:
                 torn = line
-            continue
-        _add(tree, raw, line.number, problems)
     ends_open = last is not None and not last.complete and torn is None
     return Loaded(header, tree, tuple(problems), torn, ends_open)
 
@@ -73,14 +72,6 @@ def read_header(file: BinaryIO) -> Header:
         InvalidHeader: the first line is no usable header.
     """
     return _read_header(read_lines(file))[0]
-
-
-def _add(tree: SessionTree, raw: dict[str, object], number: int, problems: list[Problem]) -> None:
-    try:
-        if not tree.add(raw):
-            problems.append(Problem(number, "its parent is missing; it hangs on the entry before it"))
-    except Damaged as damage:
-        problems.append(Problem(number, str(damage)))
 
 
 def _read_header(lines: Iterator[Line]) -> tuple[Header, dict[str, object]]:

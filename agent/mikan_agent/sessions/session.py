@@ -19,7 +19,7 @@ from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.lines import encode, iso
 from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
 from mikan_agent.sessions.journal import Loaded, Problem
-from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, text_field
+from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, Stub, text_field
 
 
 class Session:
@@ -183,11 +183,12 @@ class Session:
 
     def _append_now(self, kind: str, fields: Mapping[str, object], message: Message | None, durable: bool) -> EntryId:
         with self._writing:
-            base = {"type": kind, "id": self._new_id(), "parentId": self.leaf_id, "timestamp": iso(self._clock.now())}
+            stub = Stub(kind, self._new_id(), self.leaf_id)
+            base = {"type": kind, "id": stub.id, "parentId": stub.parent_id, "timestamp": iso(self._clock.now())}
             raw = base | dict(fields)
             self._file.append(encode(raw), durable)
-            self._tree.add(raw, message)
-            return EntryId(str(raw["id"]))
+            self._tree.add(stub, raw, message)
+            return EntryId(stub.id)
 
     def _new_id(self) -> str:
         """8 hex digits, as other writers of this form make them, and free."""

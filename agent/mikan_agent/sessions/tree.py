@@ -1,20 +1,26 @@
 """A session's entries and how they hang together.
 
-Values in memory only; `mikan_agent.sessions.journal` has the file. An entry stays the parsed JSON object it was read
-as: a file of 100,000 entries opens without building 100,000 models, and nothing unknown is lost.
+Values in memory only; `mikan_agent.sessions.journal` has the file. When a file is opened, each line's syntax is checked
+and its id, parent and type are taken; the rest is built when somebody looks. So 100,000 entries open in a fraction of
+the time that parsing them would take, and nothing unknown is lost.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NewType
 
+import msgspec
+
 from mikan_agent.messages import Message, parse_message
-from mikan_agent.records.lines import Damaged
+from mikan_agent.records.lines import Damaged, decode
 from mikan_agent.sessions.exceptions import InvalidHeader, UnknownEntry
 
 EntryId = NewType("EntryId", str)
 VERSION = 3
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +63,75 @@ class Header:
         return line | ({"parentSession": self.parent_session} if self.parent_session else {})
 
 
+class Stub(msgspec.Struct, frozen=True, gc=False):
+    """What places an entry in the tree."""
+
+    type: str
+    id: str
+    parent_id: str | None = msgspec.field(name="parentId", default=None)
+
+
+_stubs = msgspec.json.Decoder(Stub)
+
+
+def read_stub(content: bytes) -> Stub:
+    """Check that a line is a JSON object, and say where it belongs.
+
+    Raises:
+        Damaged: it is no JSON object, or has no type or no id.
+    """
+    try:
+        stub = _stubs.decode(content)
+        content.decode()
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        # The slow and exact way: lone surrogates are legal JSON, and a damaged line deserves its reason.
+        return stub_of(decode(content))
+    if not stub.id:
+        raise Damaged("an entry without an id")
+    return stub
+
+
+def stub_of(raw: Mapping[str, object]) -> Stub:
+    """Where an entry belongs.
+
+    Raises:
+        Damaged: it has no type or no id.
+    """
+    kind, identity, parent = raw.get("type"), raw.get("id"), raw.get("parentId")
+    if not isinstance(kind, str):
+        raise Damaged("an entry without a type")
+    if not isinstance(identity, str) or not identity:
+        raise Damaged("an entry without an id")
+    return Stub(kind, identity, parent if parent is None or isinstance(parent, str) else "")
+
+
 class Entry:
-    """One node of the tree. ``raw`` is the whole object on disk and is never changed."""
+    """One node of the tree."""
 
-    __slots__ = ("_message", "id", "parent", "raw")
+    __slots__ = ("_content", "_message", "_raw", "id", "parent", "type")
 
-    def __init__(self, raw: Mapping[str, object], parent: "Entry | None", message: Message | None = None) -> None:
-        self.id = EntryId(text_field(raw, "id"))
-        self.raw = raw
+    def __init__(
+        self, stub: Stub, parent: "Entry | None", content: bytes | Mapping[str, object], message: Message | None = None
+    ) -> None:
+        self.id = EntryId(stub.id)
+        self.type = stub.type
+        """``message``, ``compaction``, ...; types of newer writers included."""
         self.parent = parent
+        self._content = content if isinstance(content, bytes) else b""
+        self._raw = None if isinstance(content, bytes) else content
         self._message = message
 
     @property
-    def type(self) -> str:
-        """``message``, ``compaction``, ...; types of newer writers included."""
-        return text_field(self.raw, "type")
+    def raw(self) -> Mapping[str, object]:
+        """The whole object on disk, never changed; built when first asked for."""
+        if self._raw is None:
+            try:
+                self._raw = decode(self._content)
+            except Damaged as damage:  # legal JSON beyond what this process can hold, such as a number of 5,000 digits
+                logger.warning("session entry cannot be read", extra={"entry": self.id, "reason": str(damage)})
+                self._raw = {"type": self.type, "id": self.id}
+            self._content = b""
+        return self._raw
 
     @property
     def timestamp(self) -> str:
@@ -134,28 +194,25 @@ class SessionTree:
         parent = None if entry_id is None else self.get(entry_id)
         return [entry for entry in self._entries if entry.parent is parent]
 
-    def add(self, raw: Mapping[str, object], message: Message | None = None) -> bool:
-        """Take in the next entry of the file and make it the leaf.
+    def add(self, stub: Stub, content: bytes | Mapping[str, object], message: Message | None = None) -> bool:
+        """Take in the next entry of the file, as its line or as the parsed object, and make it the leaf.
 
         Returns:
             Whether its parent was found. An orphan, whose parent was on a damaged line, hangs on the entry before it,
             so that damage in the middle doesn't cut off the conversation before it.
 
         Raises:
-            Damaged: it has no type or no id, or its id is taken.
+            Damaged: its id is taken.
         """
-        identity, parent_id = raw.get("id"), raw.get("parentId")
-        if not isinstance(raw.get("type"), str):
-            raise Damaged("an entry without a type")
-        if not isinstance(identity, str) or not identity:
-            raise Damaged("an entry without an id")
-        if identity in self._by_id:
-            raise Damaged(f"a second entry with id {identity[:80]!r}")
-        found = self._by_id.get(parent_id) if isinstance(parent_id, str) else None
-        orphan = parent_id is not None and found is None
-        entry = Entry(raw, self._entries[-1] if orphan and self._entries else found, message)
+        if stub.id in self._by_id:
+            raise Damaged(f"a second entry with id {stub.id[:80]!r}")
+        parent = self._by_id.get(stub.parent_id) if stub.parent_id is not None else None
+        orphan = stub.parent_id is not None and parent is None
+        if orphan and self._entries:
+            parent = self._entries[-1]
+        entry = Entry(stub, parent, content, message)
         self._entries.append(entry)
-        self._by_id[identity] = self.leaf = entry
+        self._by_id[stub.id] = self.leaf = entry
         return not orphan
 
 

@@ -16,7 +16,7 @@ from mikan_agent.messages import (
     UserMessage,
 )
 from mikan_agent.sessions.context import LOST_RESULT, ModelChoice, SessionContext, build_context, pair_tool_calls
-from mikan_agent.sessions.tree import EntryId, SessionTree
+from mikan_agent.sessions.tree import EntryId, SessionTree, stub_of
 
 STAMP = "2026-01-01T00:00:00.000Z"
 STAMP_MS = 1_767_225_600_000
@@ -36,7 +36,8 @@ def tree_of(*entries: Mapping[str, object]) -> SessionTree:
     tree = SessionTree()
     for index, entry in enumerate(entries):
         parent = f"e{index - 1}" if index else None
-        tree.add({"id": f"e{index}", "parentId": parent, "timestamp": STAMP, **entry})
+        raw = {"id": f"e{index}", "parentId": parent, "timestamp": STAMP, **entry}
+        tree.add(stub_of(raw), raw)
     return tree
 
 
