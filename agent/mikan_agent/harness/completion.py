@@ -1,0 +1,214 @@
+"""A streamed chat completion, put together: OpenAI chunks in, one `AssistantMessage` out.
+
+Hostile by default: ids may be missing or doubled, arguments may be no JSON. What cannot be used becomes a fault of that
+tool call, told to the model as its result; the rest of the answer stands.
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mikan_agent.exceptions import ModelUnreachable
+from mikan_agent.messages import (
+    AssistantMessage,
+    Content,
+    Cost,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+)
+
+MAX_TOOL_CALLS = 128
+MAX_CALL_ID = 256
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class _Function(_Open):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _CallPart(_Open):
+    index: int | None = None
+    id: str | None = None
+    function: _Function = _Function()
+
+
+class _Delta(_Open):
+    content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_CallPart] | None = None
+
+
+class _Choice(_Open):
+    delta: _Delta = _Delta()
+    finish_reason: str | None = None
+
+
+class _PromptDetails(_Open):
+    cached_tokens: int | None = None
+
+
+class _Usage(_Open):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+    cost_usd: float | None = None
+    cost: float | None = None
+
+
+class _Chunk(_Open):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: dict[str, Any] | str | None = None
+
+
+class StreamedError(Exception):
+    """An error that came as an event of the stream. ``body`` is its ``error`` object."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__("error event")
+        self.body = body
+
+
+class _Call:
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+
+class Completion:
+    """Collects one answer. ``on_text`` hears each piece of text as it comes."""
+
+    def __init__(self, model: str, on_text: Callable[[str], None], timestamp: int) -> None:
+        self._model, self._on_text, self._timestamp = model, on_text, timestamp
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: dict[int, _Call] = {}
+        self._usage = Usage()
+        self._finish: str | None = None
+        self.faults: dict[str, str] = {}
+        """Tool call id -> why its arguments cannot be used; complete once `message` was called."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model said why it ended. A stream that ends without that was cut."""
+        return self._finish is not None
+
+    @property
+    def usage(self) -> Usage:
+        """What the call consumed, as far as the stream told."""
+        return self._usage
+
+    def feed(self, data: str) -> None:
+        """Take one chunk.
+
+        Raises:
+            StreamedError: it is an error event.
+            ModelUnreachable: it is no chunk.
+        """
+        try:
+            chunk = _Chunk.model_validate_json(data)
+        except ValidationError:
+            raise ModelUnreachable("the model's stream holds something that is no chunk") from None
+        if chunk.error is not None:
+            raise StreamedError(chunk.error if isinstance(chunk.error, dict) else {"message": chunk.error})
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        for choice in chunk.choices[:1]:
+            self._take(choice.delta)
+            self._finish = choice.finish_reason or self._finish
+
+    def _take(self, delta: _Delta) -> None:
+        if delta.reasoning_content:
+            self._thinking.append(delta.reasoning_content)
+        if delta.content:
+            self._text.append(delta.content)
+            self._on_text(delta.content)
+        for part in delta.tool_calls or ():
+            call = self._call(part)
+            call.id = call.id or part.id or ""
+            call.name = call.name or part.function.name or ""
+            call.arguments.append(part.function.arguments or "")
+
+    def _call(self, part: _CallPart) -> _Call:
+        # Some servers number no parts; then one that brings an id begins a new call.
+        index = part.index
+        if index is None:
+            last = max(self._calls, default=-1)
+            new = part.id is not None and (last < 0 or self._calls[last].id != part.id)
+            index = last + 1 if new or last < 0 else last
+        if index not in self._calls and len(self._calls) >= MAX_TOOL_CALLS:
+            raise ModelUnreachable(f"the model asked for more than {MAX_TOOL_CALLS} tool calls at once")
+        return self._calls.setdefault(index, _Call())
+
+    def message(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
+        """The answer so far; tool calls only where it is complete, since half a call must never run."""
+        content: list[Content] = []
+        if self._thinking:
+            content.append(ThinkingContent(thinking="".join(self._thinking)))
+        if self._text:
+            content.append(TextContent(text="".join(self._text)))
+        if stop_reason is None:
+            content += self._tool_calls()
+        provider, _, model = self._model.partition("/")
+        return AssistantMessage(
+            content=content,
+            provider=provider,
+            model=model,
+            usage=self._usage,
+            stop_reason=stop_reason or self._stop_reason(),
+            error_message=error,
+            timestamp=self._timestamp,
+        )
+
+    def _stop_reason(self) -> StopReason:
+        if self._finish == "length":
+            return "length"
+        return "toolUse" if self._calls else "stop"
+
+    def _tool_calls(self) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for _, call in sorted(self._calls.items()):
+            identity = (
+                call.id if 0 < len(call.id) <= MAX_CALL_ID and call.id not in seen else f"call_{secrets.token_hex(8)}"
+            )
+            seen.add(identity)
+            arguments, fault = _arguments("".join(call.arguments))
+            if fault:
+                self.faults[identity] = fault
+            calls.append(ToolCall(id=identity, name=call.name, arguments=arguments))
+        return calls
+
+
+def _arguments(text: str) -> tuple[dict[str, Any], str]:
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        reason = error if isinstance(error, ValueError) else "nested too deeply"
+        return {}, f"The arguments are not valid JSON ({reason}). Send the call again, complete. Received: {text[:500]}"
+    if not isinstance(value, dict):
+        return {}, f"The arguments must be a JSON object. Received: {text[:500]}"
+    return value, ""
+
+
+def _usage(usage: _Usage) -> Usage:
+    cached = (usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None) or 0
+    price = usage.cost_usd if usage.cost_usd is not None else usage.cost or 0.0
+    return Usage(
+        input=max(usage.prompt_tokens - cached, 0),
+        output=usage.completion_tokens,
+        cache_read=cached,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        cost=Cost(total=price),
+    )

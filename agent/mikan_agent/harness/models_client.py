@@ -1,0 +1,186 @@
+"""The models process as the harness sees it: one streamed chat completion at a time, errors told apart.
+
+Plain OpenAI form over httpx; which provider is behind it, with which key, is not known here. One owner of the question
+whether a failure may be cured by a repeat (`ModelError.transient`); when to repeat is `harness.turn`'s.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mikan_agent.exceptions import (
+    ContextOverflow,
+    ModelError,
+    ModelKeyRefused,
+    ModelOverloaded,
+    ModelRequestRefused,
+    ModelUnknown,
+    ModelUnreachable,
+    SpendingCapReached,
+    TokenUnreadable,
+)
+from mikan_agent.harness.completion import Completion, StreamedError
+from mikan_agent.harness.sse import data_events
+from mikan_agent.tokens import TokenSource, bearer
+from mikan_api.logs import mask
+from mikan_api.settings import Llm, ThinkingLevel
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_TIMEOUT = 10.0
+SILENCE_TIMEOUT = 180.0
+"""Seconds without a byte after which a stream counts as cut; the models process sends signs of life meanwhile."""
+_MAX_ERROR_BODY = 64 * 1024
+
+_BY_CODE: dict[str, type[ModelError]] = {
+    "context_length_exceeded": ContextOverflow,
+    "insufficient_quota": SpendingCapReached,
+    "invalid_api_key": ModelKeyRefused,
+    "invalid_office_token": ModelKeyRefused,
+    "model_not_found": ModelUnknown,
+    "office_cap_exceeded": SpendingCapReached,
+    "office_gone": ModelKeyRefused,
+    "overloaded_error": ModelOverloaded,
+    "provider_key_refused": ModelKeyRefused,
+    "rate_limit_exceeded": ModelOverloaded,
+    "server_error": ModelOverloaded,
+    "stream_cut": ModelUnreachable,
+    "upstream_cut": ModelUnreachable,
+    "upstream_timeout": ModelUnreachable,
+    "upstream_unreachable": ModelUnreachable,
+}
+_BY_STATUS: dict[int, type[ModelError]] = {
+    401: ModelKeyRefused,
+    402: SpendingCapReached,
+    403: ModelKeyRefused,
+    404: ModelUnknown,
+    408: ModelUnreachable,
+    413: ContextOverflow,
+    425: ModelOverloaded,
+    429: ModelOverloaded,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One request: everything in OpenAI form already."""
+
+    llm: Llm
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+
+    def body(self) -> bytes:
+        """The request's body."""
+        body: dict[str, Any] = {
+            "model": self.llm.model,
+            "messages": self.messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if self.tools:
+            body["tools"] = self.tools
+        if self.llm.thinking_level is not ThinkingLevel.OFF:
+            body["reasoning_effort"] = self.llm.thinking_level.value
+        return json.dumps(body, ensure_ascii=False).encode(errors="replace")
+
+
+class ModelClient(Protocol):
+    """Answers model calls."""
+
+    async def stream(self, call: ModelCall, into: Completion) -> None:
+        """Feed an answer into ``into`` as it comes, to its end.
+
+        Raises:
+            ModelError: no answer, or only part of one.
+        """
+
+
+class HttpModelClient:
+    """The models process at a base URL. Keeps connections open between calls."""
+
+    def __init__(self, base_url: str, token: TokenSource, silence: float = SILENCE_TIMEOUT) -> None:
+        self._url = f"{base_url}/v1/chat/completions"
+        self._token, self._silence = token, silence
+        self._client: httpx.AsyncClient | None = None
+
+    async def stream(self, call: ModelCall, into: Completion) -> None:
+        """Feed an answer into ``into`` as it comes, to its end.
+
+        Raises:
+            ModelError: no answer, or only part of one.
+        """
+        import httpx  # costs a third of the start time and is not needed to connect
+
+        if self._client is None:
+            timeout = httpx.Timeout(self._silence, connect=CONNECT_TIMEOUT)
+            limits = httpx.Limits(max_connections=None, keepalive_expiry=4.0)
+            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+        try:
+            headers = await bearer(self._token) | {"Content-Type": "application/json"}
+            async with self._client.stream("POST", self._url, content=call.body(), headers=headers) as response:
+                if response.status_code != 200:
+                    raise await _refusal(response)
+                await _consume(response, into)
+        except TokenUnreadable as error:
+            raise ModelKeyRefused(str(error)) from None
+        except httpx.TimeoutException as error:
+            raise ModelUnreachable(f"the models service is silent ({type(error).__name__})") from None
+        except httpx.HTTPError as error:
+            raise ModelUnreachable(f"no connection to the models service ({type(error).__name__})") from None
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+
+async def _consume(response: "httpx.Response", into: Completion) -> None:
+    events = data_events(response.aiter_bytes())
+    try:
+        async for data in events:
+            if data == "[DONE]":
+                break
+            try:
+                into.feed(data)
+            except StreamedError as error:
+                raise _model_error(0, error.body, {}) from None
+            # A fast server must not keep the loop from cancelling, pinging and showing what came.
+            await asyncio.sleep(0)
+    finally:
+        await events.aclose()
+    if not into.finished:
+        raise ModelUnreachable("the model's answer was cut off")
+
+
+async def _refusal(response: "httpx.Response") -> ModelError:
+    raw = bytearray()
+    async for chunk in response.aiter_bytes():
+        raw += chunk
+        if len(raw) > _MAX_ERROR_BODY:
+            break
+    try:
+        parsed = json.loads(raw)
+    except ValueError:
+        parsed = {}
+    body = parsed.get("error") if isinstance(parsed, dict) else None
+    return _model_error(response.status_code, body if isinstance(body, dict) else {}, response.headers)
+
+
+def _model_error(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
+    code, kind = str(body.get("code") or ""), str(body.get("type") or "")
+    family = _BY_CODE.get(code) or _BY_CODE.get(kind) or _BY_STATUS.get(status)
+    if family is None:
+        transient = status >= 500 or (status == 0 and not code.startswith("invalid"))
+        family = ModelOverloaded if transient else ModelRequestRefused
+    message = mask(str(body.get("message") or ""))[:1000] or (f"HTTP {status}" if status else "an error in the stream")
+    return family(message, _seconds(headers.get("retry-after")))
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return max(float(value), 0.0) if value is not None else None
+    except ValueError:
+        return None

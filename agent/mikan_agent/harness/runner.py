@@ -1,0 +1,240 @@
+"""A session's runs, one at a time: begin durably, work, seal the session, say how it ended.
+
+The order that a crash at any point must not break: the message is durable in the session, then `RunStarted`; what model
+and tools say is recorded as it completes; `Respond` with the whole answer; the session is sealed, then `RunFinished`
+(which the runtime sends).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from mikan_agent.clock import Clock, unix_ms
+from mikan_agent.exceptions import BudgetExceeded, ModelError
+from mikan_agent.harness import faults
+from mikan_agent.harness.budgets import Spending
+from mikan_agent.harness.models_client import ModelClient
+from mikan_agent.harness.prompt import SILENT, Memory, Surroundings, build_system_prompt
+from mikan_agent.harness.settle import settled
+from mikan_agent.harness.toolbox import Toolbox
+from mikan_agent.harness.turn import Retries, Turn
+from mikan_agent.harness.user_message import build_user_message
+from mikan_agent.messages import AssistantMessage
+from mikan_agent.run import ActiveRun, Cut, Phase
+from mikan_agent.sandbox import Sandbox
+from mikan_agent.sessions.session import Session
+from mikan_agent.tools.tool import ToolContext, Uploads
+from mikan_api.layout import Office
+from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
+from mikan_api.settings import DoorPolicy
+
+logger = logging.getLogger(__name__)
+
+
+class Memories(Protocol):
+    """Reads what the agent has noted for itself."""
+
+    async def read(self, policy: DoorPolicy) -> Sequence[Memory]:
+        """Each MEMORY.md that the policy lets this office see, bounded; a file that cannot be read is left out."""
+
+
+class Files(Protocol):
+    """Where attachments are, and which could not be fetched."""
+
+    def failures(self) -> dict[str, str]:
+        """Attachment id -> why it is not there."""
+
+
+class UploadsFor(Protocol):
+    """Makes the port by which one run sends files."""
+
+    def __call__(self, run: ActiveRun) -> Uploads: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every runner of this process shares."""
+
+    office: Office
+    models: ModelClient
+    toolbox: Toolbox
+    sandbox: Sandbox
+    memories: Memories
+    files: Files
+    uploads: UploadsFor
+    clock: Clock
+    retries: Retries
+
+
+class SessionRunner:
+    """Runs for one session. The caller sees to it that there is one at a time."""
+
+    def __init__(self, session: Session, services: Services) -> None:
+        self._session, self._services = session, services
+
+    async def run(self, run: ActiveRun) -> RunFinished:
+        """Carry out a run to its end, whatever happens; says everything but the `RunFinished` that it returns.
+
+        Raises:
+            CancelledError: cancelled by somebody other than `ActiveRun.cut_short`.
+        """
+        spending = Spending(run.request.budgets)
+        turn: Turn | None = None
+        try:
+            async with self._deadline(run, spending.seconds):
+                await self._begin(run)
+                if fault := self._services.sandbox.fault:
+                    return await self._failed(run, None, spending, fault)
+                self._services.sandbox.warm()
+                turn = await self._turn(run, spending)
+                message = await turn.run()
+                run.phase = Phase.ENDING
+            await self._answer(run, message, turn)
+            await self._session.sync()
+            return RunFinished(outcome=RunOutcome.COMPLETED, usage=spending.usage)
+        except asyncio.CancelledError:
+            if run.cut is None:
+                raise
+            _uncancel()
+            return await self._cut(run, turn, spending)
+        except BudgetExceeded as error:
+            return await self._over_budget(run, turn, spending, error)
+        except ModelError as error:
+            logger.warning("model call failed", extra={"run": run.run_id, "reason": str(error)})
+            return await self._failed(run, turn, spending, faults.model_fault(error, run.request.llm.model))
+        except Exception as error:
+            logger.exception("run failed", extra={"run": run.run_id})
+            if faults.is_storage_fault(error):
+                return await self._failed(run, turn, spending, faults.storage_fault(error))
+            return await self._failed(run, turn, spending, faults.INTERNAL)
+
+    async def close(self) -> None:
+        """Let go of the session file."""
+        await self._session.close()
+
+    @asynccontextmanager
+    async def _deadline(self, run: ActiveRun, seconds: float | None) -> AsyncIterator[None]:
+        async def watch(limit: float) -> None:
+            await self._services.clock.sleep(limit)
+            run.cut_short(Cut.OUT_OF_TIME)
+
+        watching = None if seconds is None else asyncio.create_task(watch(seconds))
+        try:
+            yield
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+    async def _begin(self, run: ActiveRun) -> None:
+        """Record the message, then tell that the run has started."""
+        await self._session.repair()
+        attachments = self._services.office.attachments
+        now = unix_ms(self._services.clock)
+        message = build_user_message(run.request, attachments, self._services.files.failures(), now)
+        run.phase = Phase.BEGUN
+        await settled(self._session.append_message(message))
+        await settled(run.responder.emit(RunStarted()))
+
+    async def _turn(self, run: ActiveRun, spending: Spending) -> Turn:
+        services, request = self._services, run.request
+        system = build_system_prompt(
+            Surroundings(
+                info=request.info,
+                kind=request.event.conversation_kind,
+                scheduled=request.kind == "scheduled",
+                office=services.office.directory,
+                history=services.office.history,
+                now=services.clock.now(),
+                memories=await services.memories.read(request.door_policy),
+            )
+        )
+        return Turn(
+            session=self._session,
+            models=services.models,
+            toolbox=services.toolbox,
+            clock=services.clock,
+            retries=services.retries,
+            responder=run.responder,
+            spending=spending,
+            llm=request.llm,
+            system=system,
+            context=lambda: self._tool_context(run),
+            interrupted=lambda: run.cut is not None,
+        )
+
+    def _tool_context(self, run: ActiveRun) -> ToolContext:
+        return ToolContext(
+            executor=self._services.sandbox.executor,
+            directory=self._services.office.directory,
+            uploads=self._services.uploads(run),
+            can_upload=run.request.info.can_upload,
+        )
+
+    async def _answer(self, run: ActiveRun, message: AssistantMessage, turn: Turn) -> None:
+        text = run.responder.text.whole
+        if run.request.kind == "scheduled" and text.strip() == SILENT:
+            run.responder.stop_streaming()
+            await run.responder.emit(DeleteResponse())
+        elif text.strip():
+            await run.responder.respond(text)
+        else:
+            await run.responder.emit(DeleteResponse())
+            if not turn.used_tools:
+                await run.responder.diagnostic("The model gave an empty answer. Write again, or choose another model.")
+        if message.stop_reason == "length":
+            await run.responder.diagnostic("The answer was cut at the model's output limit. Ask it to go on.", "info")
+
+    async def _cut(self, run: ActiveRun, turn: Turn | None, spending: Spending) -> RunFinished:
+        if run.phase is Phase.WAITING and run.cut in {Cut.HANDED_BACK, Cut.PROCESS_ENDS}:
+            return RunFinished(outcome=RunOutcome.HANDED_BACK)
+        await self._seal(run, turn, "aborted", "")
+        await self._keep_text(run)
+        if run.cut is Cut.OUT_OF_TIME:
+            limit = f"duration: {run.request.budgets.duration} allowed"
+            await run.responder.diagnostic(faults.budget_fault(BudgetExceeded(limit)))
+            return RunFinished(outcome=RunOutcome.BUDGET_EXCEEDED, usage=spending.usage, detail=limit)
+        if run.cut is Cut.PROCESS_ENDS:
+            await run.responder.diagnostic(faults.PROCESS_ENDS)
+            return RunFinished(outcome=RunOutcome.FAILED, usage=spending.usage, detail="the agent process was ended")
+        return RunFinished(outcome=RunOutcome.STOPPED, usage=spending.usage)
+
+    async def _over_budget(
+        self, run: ActiveRun, turn: Turn | None, spending: Spending, error: BudgetExceeded
+    ) -> RunFinished:
+        run.phase = Phase.ENDING
+        await self._seal(run, turn, "aborted", str(error))
+        await self._keep_text(run)
+        await run.responder.diagnostic(faults.budget_fault(error))
+        return RunFinished(outcome=RunOutcome.BUDGET_EXCEEDED, usage=spending.usage, detail=str(error))
+
+    async def _failed(self, run: ActiveRun, turn: Turn | None, spending: Spending, fault: str) -> RunFinished:
+        run.phase = Phase.ENDING
+        await self._seal(run, turn, "error", fault)
+        await self._keep_text(run)
+        await run.responder.diagnostic(fault)
+        return RunFinished(outcome=RunOutcome.FAILED, usage=spending.usage, detail=fault[:2000])
+
+    async def _seal(self, run: ActiveRun, turn: Turn | None, stop_reason: str, error: str) -> None:
+        run.phase = Phase.ENDING
+        run.responder.stop_streaming()
+        if turn is None:
+            return
+        try:
+            await turn.seal("error" if stop_reason == "error" else "aborted", error)
+        except Exception:
+            # What is missing now is repaired when the session is next used; the conversation must hear of the end.
+            logger.exception("the session could not be sealed", extra={"run": run.run_id})
+
+    async def _keep_text(self, run: ActiveRun) -> None:
+        """What people saw of the answer stays."""
+        if text := run.responder.text.whole.strip():
+            await run.responder.respond(text)
+
+
+def _uncancel() -> None:
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

@@ -1,0 +1,71 @@
+"""From a model's tool calls to their results: looked up, checked, run one after another, each with a status line.
+
+In order, since a later call may build on an earlier one. Whatever a tool raises becomes a result that the model can act
+on; only a cancellation passes through.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mikan_agent.clock import Clock, unix_ms
+from mikan_agent.exceptions import ToolError, TransferFailed
+from mikan_agent.executor.exceptions import ExecutorError
+from mikan_agent.harness.responder import Responder
+from mikan_agent.messages import ToolCall, ToolResultMessage
+from mikan_agent.sandbox import Sandbox
+from mikan_agent.tools.tool import Tool, ToolContext, ToolOutput, one_line, parse_arguments, schema, text_output
+
+logger = logging.getLogger(__name__)
+
+
+class Toolbox:
+    """The tools of an office."""
+
+    def __init__(self, tools: Sequence[Tool], sandbox: Sandbox, clock: Clock) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._sandbox, self._clock = sandbox, clock
+        self.schemas: list[dict[str, Any]] = [schema(tool) for tool in tools]
+        """The tools in the form of OpenAI's ``tools``."""
+
+    async def run(
+        self, call: ToolCall, fault: str | None, context: Callable[[], ToolContext], responder: Responder
+    ) -> ToolResultMessage:
+        """Run one call. ``fault``: why its arguments could not even be read.
+
+        ``context`` is asked once the sandbox is there.
+        """
+        label, output, failed = one_line(call.name or "tool"), text_output(""), True
+        try:
+            tool, arguments = self._checked(call, fault)
+            label = tool.label(arguments)
+            await responder.tool_status(call.id, label, "running")
+            await self._sandbox.ready(responder)
+            output = await tool.run(arguments, context())
+            failed = output.failed
+        except (ToolError, ExecutorError, TransferFailed) as error:
+            output = text_output(str(error))
+        except Exception:
+            logger.exception("a tool broke", extra={"tool": call.name, "run": responder.run_id})
+            output = text_output("The tool failed with an internal error; its details are in the agent's log.")
+        finally:
+            await responder.tool_status(call.id, label, "failed" if failed else "done")
+        return self._result(call, output, failed)
+
+    def _checked(self, call: ToolCall, fault: str | None) -> tuple[Tool, Any]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            raise ToolError(f"There is no tool {call.name[:80]!r}. There are: {', '.join(self._tools)}.")
+        if fault:
+            raise ToolError(fault)
+        return tool, parse_arguments(tool, call.arguments)
+
+    def _result(self, call: ToolCall, output: ToolOutput, failed: bool) -> ToolResultMessage:
+        return ToolResultMessage(
+            tool_call_id=call.id,
+            tool_name=call.name,
+            content=output.content,
+            details=output.details,
+            is_error=failed,
+            timestamp=unix_ms(self._clock),
+        )

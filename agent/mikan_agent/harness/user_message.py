@@ -1,0 +1,35 @@
+"""A chat message as the model reads it: who wrote it, what it says, and where its files are."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from mikan_agent.messages import UserMessage
+from mikan_agent.tools.tool import one_line
+from mikan_api.messaging import Attachment, ConversationKind
+from mikan_api.wire import RunRequest
+
+
+def build_user_message(
+    request: RunRequest, attachments: PurePosixPath, failed: Mapping[str, str], now: int
+) -> UserMessage:
+    """The message of a run.
+
+    Args:
+        request: the run.
+        attachments: the directory of attachments as commands see it.
+        failed: attachment id -> why this process could not fetch it.
+        now: Unix milliseconds.
+    """
+    message = request.event.message
+    author = message.author.user_name or message.author.id
+    several = request.event.conversation_kind is ConversationKind.SHARED and request.kind == "message"
+    text = f"<@{one_line(author, 80)}>: {message.text}" if several else message.text
+    files = [_file(a, attachments, a.error or failed.get(a.id)) for a in message.attachments]
+    return UserMessage(content="\n".join([text, "", "Attached files:", *files]) if files else text, timestamp=now)
+
+
+def _file(attachment: Attachment, directory: PurePosixPath, error: str | None) -> str:
+    name = one_line(attachment.original_name or attachment.name, 120)
+    if error:
+        return f"- {name}: could not be fetched ({one_line(error)})"
+    return f"- {directory / attachment.name} ({name}, {attachment.media_type}, {attachment.size} bytes)"

@@ -1,0 +1,97 @@
+"""From the gateway's log batches to ``log.jsonl``: in order, files first, told to the gateway once on disk.
+
+Files first, since the gateway may drop a file from its spool once the entry counts as written.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from mikan_agent.attachments import Attachments
+from mikan_agent.backoff import Backoff
+from mikan_agent.clock import Clock
+from mikan_agent.records.exceptions import LogGap, StorageError
+from mikan_agent.records.log import PlatformLog
+from mikan_api.messaging import LogEntry
+
+logger = logging.getLogger(__name__)
+
+QUEUED = 16
+"""Batches that wait; then the connection's reader does."""
+
+
+class Logbook:
+    """Writes batches one after another; runs wait here for the entries they build on."""
+
+    def __init__(
+        self,
+        log: PlatformLog,
+        attachments: Attachments,
+        clock: Clock,
+        *,
+        written: Callable[[int], None],
+        gap: Callable[[str], None],
+    ) -> None:
+        """``written`` hears each new last number; ``gap`` that the gateway must be asked to start again."""
+        self._log, self._attachments, self._clock = log, attachments, clock
+        self._written, self._gap = written, gap
+        self._queue: asyncio.Queue[Sequence[LogEntry]] = asyncio.Queue(QUEUED)
+        self._changed = asyncio.Condition()
+        self._fault: StorageError | None = None
+        self._retry = Backoff(0.5, 15.0)
+
+    @property
+    def last_number(self) -> int:
+        """Number of the last entry on disk."""
+        return self._log.last_number
+
+    async def add(self, batch: Sequence[LogEntry]) -> None:
+        """Take a batch; waits while many do."""
+        await self._queue.put(batch)
+
+    async def reached(self, number: int) -> None:
+        """Wait until the entry of this number is on disk.
+
+        Raises:
+            StorageError: the log cannot be written.
+        """
+        if self._log.last_number >= number:
+            return
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._log.last_number >= number or self._fault is not None)
+        if self._log.last_number < number and self._fault is not None:
+            raise self._fault
+
+    async def run(self) -> None:
+        """Write what comes, until cancelled."""
+        while True:
+            await self._take(await self._queue.get())
+
+    async def _take(self, batch: Sequence[LogEntry]) -> None:
+        fresh = [entry for entry in batch if entry.number > self._log.last_number]
+        complete = [await self._attachments.fetch_all(entry) for entry in fresh]
+        attempt = 0
+        while not await self._append(complete):
+            await self._clock.sleep(self._retry.delay(attempt))
+            attempt += 1
+
+    async def _append(self, batch: Sequence[LogEntry]) -> bool:
+        """Whether the batch is done with."""
+        try:
+            number = await self._log.append(batch)
+        except LogGap as error:
+            logger.error("log batch with a gap: %s", error)
+            self._gap(str(error))
+            return True
+        except StorageError as error:
+            logger.error("the log cannot be written: %s", error)
+            await self._tell(error)
+            return False
+        await self._tell(None)
+        self._written(number)
+        return True
+
+    async def _tell(self, fault: StorageError | None) -> None:
+        async with self._changed:
+            self._fault = fault
+            self._changed.notify_all()

@@ -1,0 +1,28 @@
+"""Session files as the runtime needs them: opened with a runner, looked for, begun afresh."""
+
+import asyncio
+
+from mikan_agent.confined import ConfinedDirectory
+from mikan_agent.harness.runner import Services, SessionRunner
+from mikan_agent.sessions.store import SessionStore
+from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
+
+
+class SessionRunners:
+    """Runners over the sessions of one office."""
+
+    def __init__(self, store: SessionStore, directory: ConfinedDirectory, services: Services) -> None:
+        self._store, self._directory, self._services = store, directory, services
+
+    async def open(self, key: SessionKey) -> SessionRunner:
+        """The runner of a session key."""
+        return SessionRunner(await self._store.open(key), self._services)
+
+    async def exists(self, key: SessionKey) -> bool:
+        """Whether a thread's session has a file already; a top-level one is as good as there."""
+        suffix = thread_suffix_of(key)
+        return suffix is None or await asyncio.to_thread(self._directory.exists, thread_file_name(suffix))
+
+    async def reset(self, key: SessionKey) -> str:
+        """Begin afresh; returns the new file's name."""
+        return await self._store.reset(key)
