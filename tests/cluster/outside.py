@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 import socketserver
 import struct
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-NAMES = {"metadata.test": "169.254.169.254", "private.test": "10.1.0.10"}
+from typing import ClassVar
 
 
 class Web(BaseHTTPRequestHandler):
@@ -55,20 +55,26 @@ class Echo(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
-class DatagramDns(socketserver.BaseRequestHandler):
+class Dns(socketserver.BaseRequestHandler):
+    """What the servers of both transports know."""
+
+    zone: ClassVar[dict[str, str]] = {"metadata.test": "169.254.169.254", "private.test": "10.1.0.10"}
+
+
+class DatagramDns(Dns):
     """One question, one answer."""
 
     def handle(self) -> None:
         data, reply = self.request
-        reply.sendto(resolve(data, self.server.zone), self.client_address)  # type: ignore[attr-defined]
+        reply.sendto(resolve(data, self.zone), self.client_address)
 
 
-class StreamDns(socketserver.BaseRequestHandler):
+class StreamDns(Dns):
     """The same, with a length before each message."""
 
     def handle(self) -> None:
-        while len(head := self.request.recv(2, 0x100)) == 2:  # MSG_WAITALL
-            answer = resolve(self.request.recv(struct.unpack("!H", head)[0], 0x100), self.server.zone)  # type: ignore[attr-defined]
+        while len(head := self.request.recv(2, socket.MSG_WAITALL)) == 2:
+            answer = resolve(self.request.recv(struct.unpack("!H", head)[0], socket.MSG_WAITALL), self.zone)
             self.request.sendall(struct.pack("!H", len(answer)) + answer)
 
 
@@ -99,9 +105,8 @@ def main(address: str) -> None:
     """Serve until killed."""
     servers: list[socketserver.BaseServer] = [ThreadingHTTPServer(("", port), Web) for port in (80, 8080)]
     servers.append(ThreadingTcp(("", 7), Echo))
-    for server in (socketserver.ThreadingUDPServer(("", 53), DatagramDns), ThreadingTcp(("", 53), StreamDns)):
-        server.zone = {"outside.test": address, **NAMES}  # type: ignore[attr-defined]
-        servers.append(server)
+    Dns.zone["outside.test"] = address
+    servers += [socketserver.ThreadingUDPServer(("", 53), DatagramDns), ThreadingTcp(("", 53), StreamDns)]
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     threading.Event().wait()

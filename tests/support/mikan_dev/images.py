@@ -217,7 +217,7 @@ class Builder:
                 (wheel,) = Path(work, "dist").glob("*.whl")
                 self._install(base, Path(work), ["--no-deps", wheel], out)
 
-        return self.store.layer(f"project 1 on {base.digest} {self._sources()}", write)
+        return self.store.layer(f"project 1 on {base.digest} {digest_of_sources(self._repository)}", write)
 
     def _install(self, base: Blob, work: Path, what: Sequence[str | Path], out: Path) -> None:
         """Install for the image's Python, whatever this machine's is, compile there, and pack."""
@@ -226,21 +226,22 @@ class Builder:
         site.mkdir(parents=True)
         target = ("--target", site, "--python-version", "3.11", "--python-platform", _wheel_platform())
         run(self._uv(), "pip", "install", "--quiet", "--no-build", "--link-mode", "copy", *target, *what)
-        _own_scripts(site, venv)
+        own_scripts(site, venv)
         compile_all = ["python3.11", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
         rootfs.run_inside(self.store, base, self._cache, venv, VENV, [*compile_all, f"{VENV}/{SITE}"])
         rootfs.pack(work / "tree", out)
 
-    def _sources(self) -> str:
-        """Digest of everything that goes into the wheel."""
-        found = hashlib.sha256()
-        for path in sorted(file for name in SOURCES for file in _files(self._repository / name)):
-            found.update(f"{path.relative_to(self._repository)}\0{path.stat().st_size}\0".encode())
-            found.update(path.read_bytes())
-        return found.hexdigest()
-
     def _uv(self) -> Path:
         return which("uv", self._repository / ".venv" / "bin" / "uv")
+
+
+def digest_of_sources(repository: Path) -> str:
+    """Digest of everything that goes into the wheel."""
+    found = hashlib.sha256()
+    for path in sorted(file for name in SOURCES for file in _files(repository / name)):
+        found.update(f"{path.relative_to(repository)}\0{path.stat().st_size}\0".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def _files(path: Path) -> list[Path]:
@@ -254,7 +255,7 @@ def _wheel_platform() -> str:
     return f"{platform.machine()}-manylinux_2_36"
 
 
-def _own_scripts(site: Path, venv: Path) -> None:
+def own_scripts(site: Path, venv: Path) -> None:
     """Move console scripts into the environment's `bin` and let its interpreter run them."""
     for script in sorted((site / "bin").glob("*")):
         first, rest = script.read_bytes().split(b"\n", 1)
