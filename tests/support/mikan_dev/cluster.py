@@ -3,6 +3,7 @@
     python -m mikan_dev.cluster up            prints the kubeconfig's path
     python -m mikan_dev.cluster load [NAME…]  builds images and gives them to the cluster (none = all)
     python -m mikan_dev.cluster kubeconfig    prints the kubeconfig's path
+    python -m mikan_dev.cluster status        prints `up` or `down`
     python -m mikan_dev.cluster env           prints KUBECONFIG and PATH (kubectl, helm) for a shell to eval
     python -m mikan_dev.cluster down          stops exactly what `up` started
 
@@ -134,6 +135,13 @@ def environment_for_tools() -> dict[str, str]:
     return {"KUBECONFIG": str(kubeconfig), "PATH": os.pathsep.join([*directories, os.environ.get("PATH", "")])}
 
 
+def status(environment: Mapping[str, str] = os.environ) -> str:
+    """Whether the cluster that `up` took, or would take, runs: `up` or `down`."""
+    record = read_record()
+    provider = record.provider() if record else choose(environment)
+    return "up" if provider.running() else "down"
+
+
 def print_up() -> None:
     """Bring it up, and say where it is."""
     kubeconfig = up()
@@ -152,7 +160,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run one command line."""
     parser = argparse.ArgumentParser(prog="mikan_dev.cluster", description="The cluster for development and tests.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb in ("up", "down", "kubeconfig", "env"):
+    for verb in ("up", "down", "status", "kubeconfig", "env"):
         verbs.add_parser(verb)
     verbs.add_parser("load").add_argument("names", nargs="*", metavar="NAME")
     request = parser.parse_args(arguments)
@@ -160,6 +168,7 @@ def main(arguments: Sequence[str]) -> None:
         "up": print_up,
         "down": down,
         "env": print_env,
+        "status": lambda: print(status()),
         "kubeconfig": lambda: print(require_record().provider().kubeconfig()),
         "load": lambda: require_record().provider().load(request.names),
     }

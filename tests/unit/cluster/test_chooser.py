@@ -147,6 +147,12 @@ def test_images_cannot_be_copied_into_an_unknown_kind_of_cluster(fakes: FakeProg
         NamedContext("staging", {"MIKAN_ALLOWED_CONTEXTS": "staging"}).load(["agent"])
 
 
+def test_status_says_whether_the_cluster_that_up_would_take_runs(kind: FakePrograms) -> None:
+    before = cluster.status({})
+    cluster.up({})
+    assert (before, cluster.status({})) == ("down", "up")
+
+
 def test_without_up_there_is_nothing_to_load_into(fakes: FakePrograms) -> None:
     with pytest.raises(NotUp, match="no cluster was brought up"):
         cluster.main(["load", "agent"])
