@@ -25,7 +25,9 @@ from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, Stub,
 class Session:
     """An open session file. Use as an async context manager, or `close` it."""
 
-    def __init__(self, file: AppendFile, loaded: Loaded, path: PurePosixPath, clock: Clock) -> None:
+    def __init__(
+        self, file: AppendFile, loaded: Loaded, path: PurePosixPath, clock: Clock, created: bool = False
+    ) -> None:
         self._file = file
         self._tree: SessionTree = loaded.tree
         self._clock = clock
@@ -33,6 +35,9 @@ class Session:
         self.header: Header = loaded.header
         self.problems: Sequence[Problem] = loaded.problems
         """What was wrong with the file when it was opened; each is logged already."""
+        self.created = created
+        """There was no file before: to be seeded (`mikan_agent.sessions.seeding`). A reset leaves an empty session that
+        is not."""
         self.path = path
         """The real path of the file, for `Header.parent_session` and for people."""
 
@@ -56,7 +61,7 @@ class Session:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was ever said here: a candidate for seeding."""
+        """Nothing was ever said here."""
         return not self._tree.entries
 
     @property

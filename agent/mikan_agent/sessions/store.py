@@ -51,7 +51,7 @@ class SessionStore:
         self._clock = clock or SystemClock()
 
     async def open(self, key: SessionKey) -> Session:
-        """Open the session of a key, making it if there is none (`Session.is_empty` tells; a caller may seed it).
+        """Open the session of a key, making it if there is none (`Session.created` tells).
 
         Raises:
             FileBusy: it is open already, here or elsewhere.
@@ -88,15 +88,13 @@ class SessionStore:
         self._directory.mkdir()
         suffix = thread_suffix_of(key)
         name = self._current() if suffix is None else thread_file_name(suffix)
-        if name is None:
+        created = name is None or not self._directory.exists(name)
+        if name is None or (created and suffix is None):
             name = self._begin_top_level()
-        elif not self._directory.exists(name):
-            name = self._begin_top_level() if suffix is None else self._begin(name, self._current())
-        return self._opened(name)
-
-    def _opened(self, name: str) -> Session:
+        elif created:
+            self._begin(name, self._current())
         file, loaded = open_journal(self._directory, name, self._stamp())
-        return Session(file, loaded, self._directory.path / name, self._clock)
+        return Session(file, loaded, self._directory.path / name, self._clock, created)
 
     def _reset(self, key: SessionKey) -> str:
         self._directory.mkdir()
