@@ -13,7 +13,8 @@ from mikan_operator.intake import Intake
 from mikan_operator.storage.kinds import Kind
 from mikan_operator.watches import SELECTORS, Watches
 
-SERVER_TIMEOUT = 300.0
+SERVER_TIMEOUT = 300
+"""Whole seconds: the API server takes no fraction."""
 INACTIVITY_TIMEOUT = 70.0
 CONNECT_TIMEOUT = 10.0
 
@@ -54,7 +55,6 @@ def build_settings() -> kopf.OperatorSettings:
     for kind, labels in SELECTORS.items():
         if labels:
             settings.watching.label_selectors[kind.version, kind.plural] = labels
-    for name in ("kopf.objects", "kopf._core", "kopf._cogs"):
-        # Kopf logs each event at debug level, with the object: a Secret is one.
-        logging.getLogger(name).setLevel(logging.INFO)
+    # Kopf logs each event with its object, at debug level, and that it was handled: a Secret is one such object.
+    logging.getLogger("kopf").setLevel(logging.WARNING)
     return settings

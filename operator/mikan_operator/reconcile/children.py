@@ -58,7 +58,7 @@ class Children:
             ApiError: the first failure, after all have been tried.
         """
         account, *others = self._access(plan, keys, epoch)
-        fingerprint = digest([account, *others])
+        fingerprint = digest([manifest for _, manifest in (account, *others)])
         tasks: list[Coroutine[Any, Any, None]] = []
         if self._verified.get(plan.uid) != fingerprint:
             # A pod is refused while its service account is missing; everything else may come in any order.
