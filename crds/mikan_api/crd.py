@@ -215,7 +215,8 @@ def render_for_chart(resource: Resource) -> str:
     name_line = f"  name: {resource.crd_name}\n"
     keep = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
     header, body = HEADER, render(resource).removeprefix(HEADER)
-    return header + "{{- if .Values.crds.install }}\n" + body.replace(name_line, name_line + keep, 1) + "{{- end }}\n"
+    name = name_line.split()[-1]
+    return header + f'{{{{- if include "mikan.ownsCrd" (dict "root" . "name" "{name}") }}}}\n' + body.replace(name_line, name_line + keep, 1) + "{{- end }}\n"
 
 
 def files(root: Path) -> dict[Path, str]:

@@ -132,3 +132,18 @@ readinessProbe:
 {{- fail "offices.namespace must not be the release's own namespace: whoever runs pods there could read the release's Secrets" -}}
 {{- end -}}
 {{- end -}}
+
+{{- /*
+Whether this release installs and updates a CustomResourceDefinition: crds.install says so, and no other release and no
+admin has made it already. dict "root" $ "name" its name
+*/ -}}
+{{- define "mikan.ownsCrd" -}}
+{{- if .root.Values.crds.install -}}
+{{- $crd := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name -}}
+{{- $owner := dict -}}
+{{- if $crd -}}{{- $owner = $crd.metadata.annotations | default dict -}}{{- end -}}
+{{- if or (not $crd) (and (eq (get $owner "meta.helm.sh/release-name") .root.Release.Name) (eq (get $owner "meta.helm.sh/release-namespace") .root.Release.Namespace)) -}}
+yes
+{{- end -}}
+{{- end -}}
+{{- end -}}
