@@ -47,6 +47,9 @@ class FrameHandler(Protocol):
     async def acknowledged(self, number: int) -> None:
         """Operations up to ``number`` are durable."""
 
+    def news(self) -> list[OpenModel]:
+        """What may have changed between the hello and the welcome."""
+
     def texts(self) -> list[AnswerText]:
         """The answers that are streaming now."""
 
@@ -172,6 +175,7 @@ class Connection:
         """Queue what the other side lacks: operations in order, then streaming answers from their start."""
         self._outgoing.clear()
         self._outgoing.extend(self._outbox.pending())
+        self._outgoing.extend(self._handler.news())
         self._welcomed = True
         for text in self._handler.texts():
             text.restart()

@@ -52,6 +52,11 @@ class Dispatcher:
             runs=self._runtime.run_ids,
         )
 
+    def news(self) -> list[OpenModel]:
+        """How far the log is: it may have been written between the hello and the welcome."""
+        number = self._logbook.last_number
+        return [LogWritten(number=number)] if number else []
+
     def texts(self) -> list[AnswerText]:
         """The answers that are streaming now."""
         return self._runtime.texts()

@@ -21,6 +21,7 @@ from mikan_api.wire import (
     LogBatch,
     LogWritten,
     Operation,
+    Query,
     Run,
     RunRequest,
     Welcome,
@@ -29,6 +30,8 @@ from mikan_api.wire import (
 )
 
 TOKEN = "a-token-of-this-office"
+PATIENCE = 20.0
+"""Seconds after which what a test waits for will not come."""
 
 
 @dataclass
@@ -90,6 +93,8 @@ class GatewayPeer:
         self._websockets: Server | None = None
         self._front: asyncio.Server | None = None
         self._pipes: set[asyncio.Task[None]] = set()
+        self._questions = 0
+        self._flows: list[asyncio.Event] = []
 
     async def __aenter__(self) -> "GatewayPeer":
         self._websockets = await serve(self._serve, "127.0.0.1", 0, process_request=self._admit, compression=None)
@@ -124,9 +129,26 @@ class GatewayPeer:
         if self._socket is not None:
             await self._send(self._socket, frame)
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 20.0) -> None:
+    async def send_raw(self, text: str) -> None:
+        """Send what may be no frame at all."""
+        assert self._socket is not None
+        await self._socket.send(text)
+
+    @property
+    def connected(self) -> bool:
+        """Whether an agent has been welcomed and is there."""
+        return self._socket is not None
+
+    async def round_trip(self) -> None:
+        """Wait until the agent has dealt with every frame that was sent before."""
+        self._questions += 1
+        identity = f"round-trip-{self._questions}"
+        await self.send(Query(id=identity, method="sessions"))
+        await self.until(lambda: any(answer.id == identity for answer in self.seen.answers))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on `seen` holds."""
-        async with asyncio.timeout(timeout), self._changed:
+        async with asyncio.timeout(PATIENCE), self._changed:
             await self._changed.wait_for(condition)
 
     async def finished(self, run_id: str) -> RunFinished:
@@ -142,6 +164,11 @@ class GatewayPeer:
         """Cut the connection as a dead network would, without a word."""
         if self._socket is not None:
             self._socket.transport.abort()
+
+    def freeze(self) -> None:
+        """From here on nothing passes on the connections that are open, in either direction; none is closed."""
+        for flow in self._flows:
+            flow.clear()
 
     # HTTP
 
@@ -180,9 +207,12 @@ class GatewayPeer:
         port = next(iter(self._websockets.sockets)).getsockname()[1]
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         inner_writer.write(head.raw)
+        flow = asyncio.Event()
+        flow.set()
+        self._flows.append(flow)
         directions = [
-            asyncio.create_task(_copy(reader, inner_writer)),
-            asyncio.create_task(_copy(inner_reader, writer)),
+            asyncio.create_task(_copy(reader, inner_writer, flow)),
+            asyncio.create_task(_copy(inner_reader, writer, flow)),
         ]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
@@ -306,7 +336,8 @@ class GatewayPeer:
             self._changed.notify_all()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flow: asyncio.Event) -> None:
     while data := await reader.read(65536):
+        await flow.wait()
         writer.write(data)
         await writer.drain()

@@ -55,7 +55,7 @@ def config_in(root: Path, gateway_url: str, models_url: str, mode: str = "image:
         namespace="offices",
         sandbox_mode=parse_sandbox_mode(mode),
         sandbox_pod=f"s-{ADDRESS.key}",
-        drain=timedelta(seconds=5),
+        drain=timedelta(seconds=1),
     )
 
 
