@@ -1,8 +1,8 @@
 """What is watched, and whether the watches still tell the truth.
 
 Kopf reconnects its watches by itself (timeouts, 410, silence). But an answer that it takes for final ends a watch for
-good, and nothing in kopf says so. So this looks whether each watch's task still runs, and remembers what a listing found
-that a watch should have told: such a watch is stale until it delivers again.
+good, and nothing in kopf says so. So this looks whether each watch's task still runs, and remembers what a listing
+found that a watch should have told: such a watch is stale until it delivers again.
 """
 
 import asyncio

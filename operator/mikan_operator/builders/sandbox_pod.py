@@ -91,6 +91,10 @@ def _sees_shared(plan: OfficePlan) -> bool:
     return plan.effective.door_policy.layout is not Layout.CONVERSATION
 
 
+def _sees_all(plan: OfficePlan) -> bool:
+    return plan.effective.door_policy.layout is Layout.FULL
+
+
 def _accounts_container(plan: OfficePlan) -> Manifest:
     """Writes copies of the image's own passwd and group with an entry for our user."""
     return pods.container(
@@ -118,7 +122,7 @@ def _links_container(plan: OfficePlan) -> Manifest:
 
 
 def _linked(plan: OfficePlan, name: str) -> bool:
-    return name != "agents" or plan.effective.door_policy.layout is Layout.FULL
+    return name != "agents" or _sees_all(plan)
 
 
 def _environment(plan: OfficePlan) -> list[Manifest]:
@@ -140,21 +144,23 @@ def _vault_lists(vault: MountedVault | None) -> dict[str, str]:
 
 
 def _workspace_mount(plan: OfficePlan) -> Manifest:
-    if plan.effective.door_policy.layout is Layout.FULL:
+    if _sees_all(plan):
         return pods.mount(pods.OFFICES_VOLUME, names.WORKSPACE, sub_path="offices")
     return pods.mount("workspace", names.WORKSPACE)
 
 
 def _mounts(plan: OfficePlan) -> list[Manifest]:
-    key, full = plan.key, plan.effective.door_policy.layout is Layout.FULL
-    mounts = [_workspace_mount(plan)]
+    key, full = plan.key, _sees_all(plan)
+    # The own directory is named even where all are mounted: naming it is what has it made, with the right owner.
+    mounts = [
+        _workspace_mount(plan),
+        pods.mount(pods.OFFICES_VOLUME, plan.paths.directory, sub_path=layout.office_subpath(key)),
+    ]
     if full:
         mounts.append(pods.mount(pods.OFFICES_VOLUME, names.RECORDS, sub_path="records", read_only=True))
     else:
-        mounts += [
-            pods.mount(pods.OFFICES_VOLUME, plan.paths.directory, sub_path=layout.office_subpath(key)),
-            pods.mount(pods.OFFICES_VOLUME, plan.paths.history, sub_path=layout.history_subpath(key), read_only=True),
-        ]
+        history = layout.history_subpath(key)
+        mounts.append(pods.mount(pods.OFFICES_VOLUME, plan.paths.history, sub_path=history, read_only=True))
     if _sees_shared(plan):
         mounts.append(pods.mount(pods.SHARED_VOLUME, f"{names.SHARED}/support", sub_path=pods.SUPPORT_SUBPATH))
     if full:
@@ -174,7 +180,7 @@ def _mounts(plan: OfficePlan) -> list[Manifest]:
 def _volumes(plan: OfficePlan) -> list[Manifest]:
     claims = plan.installation.claims
     volumes = [
-        pods.empty_volume("workspace"),
+        *([] if _sees_all(plan) else [pods.empty_volume("workspace")]),
         pods.claim_volume(pods.OFFICES_VOLUME, claims.offices),
         *(pods.empty_volume(name) for name in ("bin", "run", "home", "tmp")),
     ]
