@@ -45,6 +45,8 @@ def main() -> int:
     try:
         config = Config.from_environ(os.environ)
         configure_logging("gateway", config.log_level)
+        # uvicorn tells of every connection; what matters of them is logged by who serves them.
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
         return asyncio.run(_run(config))
     except ConfigError as error:
         sys.stderr.write(f"mikan-gateway: {error}\n")

@@ -125,7 +125,7 @@ class Gateway:
         for platform in self._platforms.values():
             await platform.stop_intake()
         if self._runtime:
-            await self._runtime.drain()
+            await self._runtime.drain(self._config.drain_seconds)
         if self._hub:
             self._hub.close()
         await self._stack.aclose()

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mikan_api.durations import parse_duration
+from mikan_api.exceptions import InvalidDuration
 from mikan_api.tokens import MIN_KEY_BYTES
 from mikan_gateway.exceptions import ConfigError
 
@@ -50,6 +52,8 @@ class Config:
     lease: bool
     """Whether to take the Lease before anything else."""
     pod_name: str
+    drain_seconds: float
+    """How long a shutdown waits for runs under way."""
 
     def __repr__(self) -> str:
         """Without keys, tokens and the database's password."""
@@ -81,6 +85,7 @@ class Config:
             console_listen=Listen.parse("MIKAN_CONSOLE_LISTEN", console) if console else None,
             console_token=read_console_token(token_file) if console else "",
             lease=environ.get("MIKAN_LEASE", "") == "1",
+            drain_seconds=_seconds(environ, "MIKAN_DRAIN", "25s"),
             pod_name=environ.get("MIKAN_POD_NAME", "") or environ.get("HOSTNAME", "") or "gateway",
         )
 
@@ -90,6 +95,13 @@ def _required(environ: Mapping[str, str], name: str) -> str:
     if not value:
         raise ConfigError(f"{name} is not set")
     return value
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: str) -> float:
+    try:
+        return parse_duration(environ.get(name, "") or default).total_seconds()
+    except InvalidDuration as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def read_keys(directory: Path) -> tuple[bytes, ...]:

@@ -24,7 +24,7 @@ def split_text(text: str, limit: int) -> Sequence[str]:
 def _cut(text: str, limit: int) -> int:
     for separator in _BREAKS:
         # A break in the first half would leave a stump.
-        found = text.rfind(separator, limit // 2, limit)
+        found = text.rfind(separator, limit // 2, limit + len(separator))
         if found > 0:
             return found + len(separator)
     return limit

@@ -136,8 +136,9 @@ class RunView:
             self._answered = True
 
     async def clear(self) -> None:
-        """Take away all that was posted as answer or placeholder."""
+        """Take away all that was posted as answer or placeholder, and forget what was streamed."""
         self._close()
+        self.draft = Draft()
         async with self._lock:
             await self._load()
             await self._remove_from(0)
