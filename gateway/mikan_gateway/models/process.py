@@ -1,9 +1,10 @@
 """The composition root of the models process: what is built, started and stopped, in that order and back."""
 
 import asyncio
+import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -191,7 +192,20 @@ async def serve(config: Config) -> None:
             stack.push_async_callback(settings.stop)
         offices = await stack.enter_async_context(watched_offices(config, settings))
         process = ModelsProcess(config, offices, settings)
-        await uvicorn.Server(listener(process.app, config)).serve()
+        server = Server(listener(process.app, config))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.handle_exit, number, None)
+        await server.serve()
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which would raise a signal again after its end and so cut short whatever ends after it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `serve`."""
+        yield
 
 
 def listener(app: Starlette, config: Config) -> uvicorn.Config:
