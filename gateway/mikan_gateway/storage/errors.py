@@ -28,7 +28,7 @@ def storage_error(error: DBAPIError | OSError) -> StorageError:
             "free space; messages are accepted again once there is room."
         )
     if isinstance(cause, sqlite3.Error):
-        return StorageUnavailable(f"database: {getattr(cause, 'sqlite_errorname', type(cause).__name__)}")
+        return StorageUnavailable(f"storage: {getattr(cause, 'sqlite_errorname', type(cause).__name__)}")
     if isinstance(cause, OSError):
-        return StorageUnavailable(f"database: {cause.strerror or type(cause).__name__}")
-    return StorageUnavailable(f"database: {type(cause).__name__} {getattr(cause, 'sqlstate', '') or ''}".rstrip())
+        return StorageUnavailable(f"storage: {cause.strerror or type(cause).__name__}")
+    return StorageUnavailable(f"storage: {type(cause).__name__} {getattr(cause, 'sqlstate', '') or ''}".rstrip())

@@ -1,0 +1,89 @@
+"""A runtime on a real database with everything around it played."""
+
+import asyncio
+
+from gateway_doubles import FakeLink, FakeOffices, ManualClock, NoBlobs, RecordingOutput, inbound, key_of
+from mikan_api.base import OpenModel
+from mikan_api.identity import OfficeAddress, Platform
+from mikan_api.responder import ResponderOperation, RunFinished, RunOutcome, RunStarted
+from mikan_api.wire import Operation, Run
+from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
+from mikan_gateway.storage.database import Database
+
+
+class World:
+    """The runtime and its surroundings; `restart` begins a new process on the same database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.offices, self.output, self.clock, self.blobs = FakeOffices(), RecordingOutput(), ManualClock(), NoBlobs()
+        self.database: Database
+        self.runtime: ConversationRuntime
+        self._numbers: dict[str, int] = {}
+
+    async def start(self) -> None:
+        self.database = await Database.open(self._url)
+        self.runtime = ConversationRuntime(self.database, self.offices, self.output, self.blobs, self.clock)
+        await self.runtime.start()
+
+    async def stop(self) -> None:
+        await self.runtime.close()
+        await self.database.close()
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    def office(self, conversation: str = "C1") -> None:
+        """Make an office exist."""
+        self.offices.add(OfficeAddress(Platform.CONSOLE, conversation))
+
+    async def ask(self, message_id: str = "m1", session: str | None = None, conversation: str = "C1") -> str:
+        """Submit a message that wants a run; its run."""
+        submitted = await self.runtime.submit(inbound(conversation, message_id, session=session), True)
+        assert submitted.run_id is not None
+        return submitted.run_id
+
+    async def connect(
+        self, incarnation: str = "i1", runs: tuple[str, ...] = (), pod_uid: str = "pod-1", conversation: str = "C1"
+    ) -> FakeLink:
+        """Have an agent say hello."""
+        link = FakeLink(self.offices.claims(key_of(conversation)), incarnation)
+        hello = link.hello(runs=runs, pod_uid=pod_uid)
+        self._numbers[incarnation] = await self.runtime.desk.attach(link, link.claims, hello)
+        return link
+
+    def take(self, link: FakeLink) -> list[OpenModel]:
+        """What the agent is given now."""
+        return self.runtime.desk.take(link, 1_000_000)
+
+    def runs(self, link: FakeLink) -> list[str]:
+        """The runs that the agent is given now."""
+        return [frame.run.run_id for frame in self.take(link) if isinstance(frame, Run)]
+
+    async def report(self, link: FakeLink, run_id: str, *operations: ResponderOperation) -> int:
+        """Have an agent report."""
+        numbered = []
+        for operation in operations:
+            self._numbers[link.incarnation] += 1
+            numbered.append(Operation(number=self._numbers[link.incarnation], run_id=run_id, operation=operation))
+        return await self.runtime.desk.commit(link, numbered)
+
+    async def begin(self, link: FakeLink, run_id: str) -> None:
+        await self.report(link, run_id, RunStarted())
+
+    async def finish(self, link: FakeLink, run_id: str, outcome: RunOutcome = RunOutcome.COMPLETED) -> None:
+        await self.report(link, run_id, RunFinished(outcome=outcome))
+
+    async def settle(self) -> None:
+        """Let what was begun on the side come to its end: commits, then what they set off."""
+        for _ in range(3):
+            await self.database.write(lambda _: None)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    async def look(self, after: float = 0.0) -> None:
+        """Let time pass and have the offices looked at."""
+        self.clock.advance(after)
+        await self.runtime.keeper.look()
+        await self.settle()

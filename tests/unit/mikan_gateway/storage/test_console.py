@@ -1,0 +1,44 @@
+import asyncio
+
+from gateway_doubles import TIME
+from mikan_gateway.storage.console import ConsoleMessage, ConsoleStore
+from mikan_gateway.storage.database import Database
+
+
+def _message(text: str, conversation: str = "C1", kind: str = "post") -> ConsoleMessage:
+    return ConsoleMessage.model_validate(
+        {
+            "conversation": conversation,
+            "message_id": "m1",
+            "kind": kind,
+            "author": "mikan",
+            "from_bot": True,
+            "text": text,
+            "time": TIME,
+        }
+    )
+
+
+async def test_a_feed_is_read_in_order_from_where_one_was(database: Database) -> None:
+    store = ConsoleStore(database)
+    first = await store.append(_message("one"))
+    await store.append(_message("other", "C2"))
+    await store.append(_message("one, edited \0", kind="edit"))
+    assert [(m.kind, m.text) for m in await store.after("C1", 0)] == [("post", "one"), ("edit", "one, edited \0")]
+    assert [m.text for m in await store.after("C1", first.seq)] == ["one, edited \0"]
+
+
+async def test_a_nonce_used_before_stores_nothing_new(database: Database) -> None:
+    store = ConsoleStore(database)
+    first = await store.append(_message("one"), nonce="n")
+    assert await store.append(_message("again"), nonce="n") == first
+    assert await store.after("C1", 0) == [first]
+
+
+async def test_waiting_ends_with_the_next_message_of_that_conversation(database: Database) -> None:
+    store = ConsoleStore(database)
+    waiting = asyncio.create_task(store.wait_after("C1", 0))
+    await store.append(_message("elsewhere", "C2"))
+    assert not waiting.done()
+    await store.append(_message("here"))
+    assert [m.text for m in await waiting] == ["here"]

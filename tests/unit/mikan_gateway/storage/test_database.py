@@ -1,0 +1,130 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, insert, select, update
+
+from mikan_gateway.exceptions import ConfigError, StorageError, StorageFull, StorageUnavailable
+from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.tables import outgoing, schema_version
+
+
+def _add(slot: str):
+    def work(connection: Connection) -> str:
+        connection.execute(insert(outgoing).values(run_id="r", slot=slot, nonce="n"))
+        return slot
+
+    return work
+
+
+def _slots(connection: Connection) -> list[str]:
+    return list(connection.execute(select(outgoing.c.slot).order_by(outgoing.c.slot)).scalars())
+
+
+async def test_what_was_written_is_there_after_opening_again(database_url: str) -> None:
+    first = await Database.open(database_url)
+    await first.write(_add("a"))
+    await first.close()
+    second = await Database.open(database_url)
+    assert await second.read(_slots) == ["a"]
+    await second.close()
+
+
+async def test_concurrent_writes_are_told_in_the_order_they_were_asked_for(database: Database) -> None:
+    told: list[str] = []
+    names = [f"{n:03}" for n in range(250)]
+    results = await asyncio.gather(*(database.write(_add(name), told.append) for name in names))
+    assert results == names
+    assert told == names
+    assert await database.read(_slots) == names
+
+
+async def test_a_failing_write_fails_alone(database: Database) -> None:
+    def broken(_: Connection) -> None:
+        raise ValueError("mine")
+
+    results = await asyncio.gather(
+        database.write(_add("a")), database.write(broken), database.write(_add("b")), return_exceptions=True
+    )
+    assert [results[0], repr(results[1]), results[2]] == ["a", "ValueError('mine')", "b"]
+    assert await database.read(_slots) == ["a", "b"]
+
+
+async def test_a_statement_that_fails_undoes_its_unit_of_work(database: Database) -> None:
+    def half(connection: Connection) -> None:
+        _add("x")(connection)
+        _add("x")(connection)
+
+    with pytest.raises(StorageUnavailable):
+        await database.write(half)
+    await database.write(_add("a"))
+    assert await database.read(_slots) == ["a"]
+
+
+async def test_memory_follows_the_commit_though_the_caller_was_cancelled(database: Database) -> None:
+    told: list[str] = []
+    write = asyncio.create_task(database.write(_add("a"), told.append))
+    await asyncio.sleep(0)
+    write.cancel()
+    await asyncio.gather(write, return_exceptions=True)
+    await database.write(_add("b"), told.append)
+    assert told == ["a", "b"]
+
+
+async def test_closing_commits_what_was_asked_for(database_url: str) -> None:
+    first = await Database.open(database_url)
+    writes = [asyncio.create_task(first.write(_add(name))) for name in ("a", "b")]
+    await asyncio.sleep(0)
+    await first.close()
+    assert await asyncio.gather(*writes) == ["a", "b"]
+    with pytest.raises(StorageError):
+        await first.write(_add("c"))
+    second = await Database.open(database_url)
+    assert await second.read(_slots) == ["a", "b"]
+    await second.close()
+
+
+async def test_a_newer_schema_is_refused(database_url: str) -> None:
+    first = await Database.open(database_url)
+    await first.write(lambda connection: connection.execute(update(schema_version).values(version=99)) and None)
+    await first.close()
+    with pytest.raises(ConfigError, match="schema version 99"):
+        await Database.open(database_url)
+
+
+async def test_an_unknown_kind_of_database_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'mysql' is neither"):
+        await Database.open("mysql://localhost/x")
+
+
+async def test_an_unreachable_database_says_so_without_its_password() -> None:
+    with pytest.raises(StorageUnavailable) as caught:
+        await Database.open("postgresql+asyncpg://user:s3cret@127.0.0.1:1/x")
+    assert "s3cret" not in str(caught.value)
+
+
+async def test_a_full_disk_is_told_apart_and_writing_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    database = await Database.open(f"sqlite+aiosqlite:///{tmp_path}/mikan.db")
+
+    def fill(connection: Connection) -> None:
+        connection.exec_driver_sql("PRAGMA max_page_count=1")  # raised to what is in use: no page more
+        connection.execute(insert(outgoing).values(run_id="r", slot="big", nonce="x" * 1_000_000))
+
+    with pytest.raises(StorageFull, match="enlarge it"):
+        await database.write(fill)
+    assert not database.health().ok
+    await database.write(_add("a"))
+    assert database.health().ok
+    assert await database.read(_slots) == ["a"]
+    await database.close()
+
+
+async def test_every_commit_of_sqlite_is_synced(tmp_path: Path) -> None:
+    database = await Database.open(f"sqlite+aiosqlite:///{tmp_path}/mikan.db")
+
+    def pragmas(connection: Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
+
+    assert await database.write(pragmas) == ["wal", 2, 1, 5000]
+    await database.close()
