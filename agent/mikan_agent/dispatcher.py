@@ -35,10 +35,11 @@ class Dispatcher:
         store: SessionStore,
         send: Callable[[OpenModel], None],
         drain: Callable[[], None],
+        connected: Callable[[], None],
     ) -> None:
         self._config, self._incarnation, self._outbox = config, incarnation, outbox
         self._logbook, self._runtime, self._store = logbook, runtime, store
-        self._send, self._drain = send, drain
+        self._send, self._drain, self._connected = send, drain, connected
         self._answers: OrderedDict[str, Answer | None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -54,6 +55,7 @@ class Dispatcher:
 
     def news(self) -> list[OpenModel]:
         """How far the log is: it may have been written between the hello and the welcome."""
+        self._connected()
         number = self._logbook.last_number
         return [LogWritten(number=number)] if number else []
 

@@ -16,7 +16,7 @@ class SessionRunners:
 
     async def open(self, key: SessionKey) -> SessionRunner:
         """The runner of a session key."""
-        return SessionRunner(await self._store.open(key), self._services)
+        return SessionRunner(key, await self._store.open(key), self._services)
 
     async def exists(self, key: SessionKey) -> bool:
         """Whether a thread's session has a file already; a top-level one is as good as there."""

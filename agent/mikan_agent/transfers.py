@@ -75,10 +75,12 @@ class HttpTransfers:
             await self._client.aclose()
 
     def _http(self) -> "httpx.AsyncClient":
-        import httpx  # not needed to connect, and costly to import
+        import httpx
+
+        from mikan_agent.http_client import open_client
 
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=TIMEOUT, trust_env=False)
+            self._client = open_client(self._url, httpx.Timeout(TIMEOUT))
         return self._client
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ whether a failure may be cured by a repeat (`ModelError.transient`); when to rep
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -66,25 +66,24 @@ _BY_STATUS: dict[int, type[ModelError]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One request: everything in OpenAI form already."""
+    """One request: everything in OpenAI form already, and the messages encoded."""
 
     llm: Llm
-    messages: list[dict[str, Any]]
+    messages: Sequence[bytes]
     tools: list[dict[str, Any]]
 
     def body(self) -> bytes:
         """The request's body."""
-        body: dict[str, Any] = {
+        options: dict[str, Any] = {
             "model": self.llm.model,
-            "messages": self.messages,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if self.tools:
-            body["tools"] = self.tools
+            options["tools"] = self.tools
         if self.llm.thinking_level is not ThinkingLevel.OFF:
-            body["reasoning_effort"] = self.llm.thinking_level.value
-        return json.dumps(body, ensure_ascii=False).encode(errors="replace")
+            options["reasoning_effort"] = self.llm.thinking_level.value
+        return json.dumps(options).encode()[:-1] + b', "messages": [' + b",".join(self.messages) + b"]}"
 
 
 class ModelClient(Protocol):
@@ -105,6 +104,7 @@ class HttpModelClient:
         self._url = f"{base_url}/v1/chat/completions"
         self._token, self._silence = token, silence
         self._client: httpx.AsyncClient | None = None
+        self._opening = asyncio.Lock()
 
     async def stream(self, call: ModelCall, into: Completion) -> None:
         """Feed an answer into ``into`` as it comes, to its end.
@@ -112,15 +112,12 @@ class HttpModelClient:
         Raises:
             ModelError: no answer, or only part of one.
         """
-        import httpx  # costs a third of the start time and is not needed to connect
+        client = await self._opened()
+        import httpx
 
-        if self._client is None:
-            timeout = httpx.Timeout(self._silence, connect=CONNECT_TIMEOUT)
-            limits = httpx.Limits(max_connections=None, keepalive_expiry=4.0)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
         try:
             headers = await bearer(self._token) | {"Content-Type": "application/json"}
-            async with self._client.stream("POST", self._url, content=call.body(), headers=headers) as response:
+            async with client.stream("POST", self._url, content=call.body(), headers=headers) as response:
                 if response.status_code != 200:
                     raise await _refusal(response)
                 await _consume(response, into)
@@ -130,6 +127,23 @@ class HttpModelClient:
             raise ModelUnreachable(f"the models service is silent ({type(error).__name__})") from None
         except httpx.HTTPError as error:
             raise ModelUnreachable(f"no connection to the models service ({type(error).__name__})") from None
+
+    async def warm(self) -> None:
+        """Get ready for a first call, off the event loop: importing the client takes a while."""
+        await self._opened()
+
+    async def _opened(self) -> "httpx.AsyncClient":
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._open)
+            return self._client
+
+    def _open(self) -> "httpx.AsyncClient":
+        import httpx
+
+        from mikan_agent.http_client import open_client
+
+        return open_client(self._url, httpx.Timeout(self._silence, connect=CONNECT_TIMEOUT))
 
     async def aclose(self) -> None:
         """Let go of the connections."""

@@ -21,9 +21,9 @@ from mikan_agent.messages import (
 JsonObject = dict[str, Any]
 
 
-def build_messages(system: str, messages: Iterable[Message]) -> list[JsonObject]:
-    """The ``messages`` of a request. Reasoning is left out, and so is what no model should read."""
-    form: list[JsonObject] = [{"role": "system", "content": system}]
+def build_messages(messages: Iterable[Message]) -> list[JsonObject]:
+    """Part of a request's ``messages``. Reasoning is left out, and so is what no model should read."""
+    form: list[JsonObject] = []
     images: list[JsonObject] = []
     for message in messages:
         if images and not isinstance(message, ToolResultMessage):

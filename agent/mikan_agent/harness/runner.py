@@ -20,15 +20,19 @@ from mikan_agent.harness.models_client import ModelClient
 from mikan_agent.harness.prompt import SILENT, Memory, Surroundings, build_system_prompt
 from mikan_agent.harness.settle import settled
 from mikan_agent.harness.toolbox import Toolbox
+from mikan_agent.harness.transcript import Transcript
 from mikan_agent.harness.turn import Retries, Turn
 from mikan_agent.harness.user_message import build_user_message
 from mikan_agent.messages import AssistantMessage
+from mikan_agent.records.log import PlatformLog
 from mikan_agent.run import ActiveRun, Cut, Phase
 from mikan_agent.sandbox import Sandbox
+from mikan_agent.sessions.seeding import seed
 from mikan_agent.sessions.session import Session
 from mikan_agent.tools.tool import ToolContext, Uploads
 from mikan_api.layout import Office
 from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
+from mikan_api.session_keys import SessionKey
 from mikan_api.settings import DoorPolicy
 
 logger = logging.getLogger(__name__)
@@ -64,6 +68,7 @@ class Services:
     sandbox: Sandbox
     memories: Memories
     files: Files
+    log: PlatformLog
     uploads: UploadsFor
     clock: Clock
     retries: Retries
@@ -72,8 +77,9 @@ class Services:
 class SessionRunner:
     """Runs for one session. The caller sees to it that there is one at a time."""
 
-    def __init__(self, session: Session, services: Services) -> None:
-        self._session, self._services = session, services
+    def __init__(self, key: SessionKey, session: Session, services: Services) -> None:
+        self._key, self._session, self._services = key, session, services
+        self._transcript = Transcript(session)
 
     async def run(self, run: ActiveRun) -> RunFinished:
         """Carry out a run to its end, whatever happens; says everything but the `RunFinished` that it returns.
@@ -131,6 +137,8 @@ class SessionRunner:
     async def _begin(self, run: ActiveRun) -> None:
         """Record the message, then tell that the run has started."""
         await self._session.repair()
+        services, number = self._services, run.request.log_number
+        await settled(seed(self._session, self._key, services.log, number, services.clock.now()))
         attachments = self._services.office.attachments
         now = unix_ms(self._services.clock)
         message = build_user_message(run.request, attachments, self._services.files.failures(), now)
@@ -153,6 +161,7 @@ class SessionRunner:
         )
         return Turn(
             session=self._session,
+            transcript=self._transcript,
             models=services.models,
             toolbox=services.toolbox,
             clock=services.clock,

@@ -13,10 +13,10 @@ from mikan_agent.exceptions import ModelError
 from mikan_agent.harness.budgets import Spending
 from mikan_agent.harness.completion import Completion
 from mikan_agent.harness.models_client import ModelCall, ModelClient
-from mikan_agent.harness.openai_form import build_messages
 from mikan_agent.harness.responder import Responder
 from mikan_agent.harness.settle import settled
 from mikan_agent.harness.toolbox import Toolbox
+from mikan_agent.harness.transcript import Transcript, encode
 from mikan_agent.messages import AssistantMessage, StopReason
 from mikan_agent.sessions.session import Session
 from mikan_agent.tools.tool import ToolContext
@@ -47,6 +47,7 @@ class Turn:
         self,
         *,
         session: Session,
+        transcript: Transcript,
         models: ModelClient,
         toolbox: Toolbox,
         clock: Clock,
@@ -58,9 +59,10 @@ class Turn:
         context: Callable[[], ToolContext],
         interrupted: Callable[[], bool],
     ) -> None:
-        self._session, self._models, self._toolbox = session, models, toolbox
+        self._session, self._transcript, self._models, self._toolbox = session, transcript, models, toolbox
         self._clock, self._retries, self._responder = clock, retries, responder
-        self._spending, self._llm, self._system, self._context = spending, llm, system, context
+        self._spending, self._llm, self._context = spending, llm, context
+        self._system = encode({"role": "system", "content": system})
         self._interrupted = interrupted
         self._open: Completion | None = None
         self.used_tools = False
@@ -104,9 +106,8 @@ class Turn:
         await self._session.sync()
 
     async def _ask(self) -> Completion:
-        call = ModelCall(
-            self._llm, build_messages(self._system, self._session.context().messages), self._toolbox.schemas
-        )
+        messages = [self._system, *self._transcript.encoded()]
+        call = ModelCall(self._llm, messages, self._toolbox.schemas)
         attempt = 0
         while True:
             completion = Completion(self._llm.model, self._responder.stream, unix_ms(self._clock))

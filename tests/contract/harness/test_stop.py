@@ -56,7 +56,7 @@ async def test_stopping_a_stream_keeps_what_was_said(stage: OpenStage) -> None:
         assert (await s.gateway.finished("r2")).outcome is RunOutcome.COMPLETED
 
 
-@pytest.mark.parametrize("prefix", ["", "setsid ", "setsid setsid "])
+@pytest.mark.parametrize("prefix", ["", "setsid --wait ", "setsid setsid --wait "])
 async def test_stopping_a_command_ends_all_of_it(stage: OpenStage, prefix: str) -> None:
     mark = f"6{time.time_ns() % 10**9:09}"
     calls = [Call("bash", {"command": f"{prefix}sleep {mark}; true"}, "a", 0), Call("bash", {"command": "id"}, "b", 1)]

@@ -227,11 +227,11 @@ class GatewayPeer:
     def _admit(self, connection: ServerConnection, request: HttpRequest) -> Response | None:
         self.connections += 1
         if self.refusal is not None:
-            return connection.respond(self.refusal, "this office's token was revoked\n")  # type: ignore[arg-type]
+            return connection.respond(self.refusal, "this office's token was revoked\n")
         if request.headers.get("Authorization") != f"Bearer {self.token}":
-            return connection.respond(401, "wrong token\n")  # type: ignore[arg-type]
+            return connection.respond(401, "wrong token\n")
         if request.path != f"/agent/v1/offices/{self.office}":
-            return connection.respond(404, "no such office\n")  # type: ignore[arg-type]
+            return connection.respond(404, "no such office\n")
         return None
 
     async def _serve(self, socket: ServerConnection) -> None:

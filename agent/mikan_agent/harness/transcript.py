@@ -1,0 +1,52 @@
+"""A session as encoded messages for a model, brought up to date instead of built anew.
+
+A model call needs the whole conversation; only what was said since the last call is converted and encoded. So a turn in
+a long session costs what a turn in a short one does, but for sending it.
+"""
+
+import json
+from collections.abc import Sequence
+
+from mikan_agent.harness.openai_form import JsonObject, build_messages
+from mikan_agent.messages import Message
+from mikan_agent.sessions.session import Session
+from mikan_agent.sessions.tree import Entry, EntryId
+
+
+class Transcript:
+    """The messages of one session. To be asked when every tool call of the last answer has its result."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._encoded: list[bytes] = []
+        self._last: EntryId | None = None
+        """The entry up to which `_encoded` goes."""
+
+    def encoded(self) -> Sequence[bytes]:
+        """Each message as JSON, in OpenAI's form, oldest first. Valid until the next call."""
+        fresh = self._fresh()
+        if fresh is None:
+            self._encoded = [encode(message) for message in build_messages(self._session.context().messages)]
+        else:
+            self._encoded += [encode(message) for message in build_messages(fresh)]
+        self._last = self._session.leaf_id
+        return self._encoded
+
+    def _fresh(self) -> list[Message] | None:
+        """What was said since; ``None`` where the past looks different now (a branch, a compaction, the first call)."""
+        leaf, last = self._session.leaf_id, self._last
+        if leaf is None or last is None:
+            return None
+        messages: list[Message] = []
+        entry: Entry | None = self._session.get(leaf)
+        while entry is not None and entry.id != last:
+            if entry.type != "message" or entry.message is None:
+                return None
+            messages.append(entry.message)
+            entry = entry.parent
+        return None if entry is None else messages[::-1]
+
+
+def encode(value: JsonObject) -> bytes:
+    """JSON; what no encoding can carry is replaced."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
