@@ -84,7 +84,7 @@ class _Routes:
 
     async def send(self, request: Request) -> Response:
         body = ConsoleSend.model_validate_json(await _body(request))
-        number = await self._platform.receive(request.path_params["conversation"], body)
+        number = await self._platform.receive(_conversation(request), body)
         return JSONResponse(ConsoleAccepted(log_number=number).to_json_dict(), 202)
 
     async def state(self, request: Request) -> Response:
