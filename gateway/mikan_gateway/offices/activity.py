@@ -7,7 +7,6 @@ turns costs few; what is asked for meanwhile is joined into the next one. With n
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from mikan_gateway.exceptions import ClusterConflict, ClusterError, ClusterNotFo
 from mikan_gateway.offices.api import OfficeApi
 from mikan_gateway.offices.directory import OfficeDirectory
 from mikan_gateway.ports import SettingsSource
+from mikan_gateway.runtime.clock import Clock, SystemClock
 
 GAP = 2.0
 RETRIES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -44,13 +44,13 @@ class ActivityWriter:
         directory: OfficeDirectory,
         settings: SettingsSource,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        gap: float = GAP,
+        clock: Clock | None = None,
     ) -> None:
         self._api = api
         self._directory = directory
         self._settings = settings
         self._now = now
-        self._gap = gap
+        self._clock = clock or SystemClock()
         self._offices: dict[OfficeKey, _Office] = {}
 
     def touch(self, key: OfficeKey, running: int) -> None:
@@ -85,12 +85,10 @@ class ActivityWriter:
         return parse_duration(own or self._settings.current.idle_timeout) / 4
 
     async def _write(self, key: OfficeKey, office: _Office) -> None:
-        started = time.monotonic()
         try:
             while self._due(key, office) and await self._attempt(key, office):
                 # The pause joins the edges of quick turns; a sleeping office's first edge never waits for it.
-                await asyncio.sleep(max(0.0, self._gap - (time.monotonic() - started)))
-                started = time.monotonic()
+                await self._clock.sleep(GAP)
         finally:
             office.task = None
 
@@ -113,7 +111,7 @@ class ActivityWriter:
                 pause = RETRIES[min(failures, len(RETRIES) - 1)]
                 failures += 1
                 logger.warning("office status not written", extra={"office": key, "reason": str(error)})
-                await asyncio.sleep(pause)
+                await self._clock.sleep(pause)
                 continue
             office.written_running, office.written_seen = running, seen
             return True
