@@ -57,19 +57,18 @@ class EditTool:
 
 def _located(text: str, arguments: EditArguments) -> tuple[int, str, str]:
     """Where the old text is, and both texts in the file's own line ends."""
-    forms = [(arguments.old_text, arguments.new_text)]
+    forms = {arguments.old_text: arguments.new_text}
     if "\r\n" in text and "\r" not in arguments.old_text:
-        forms.append((arguments.old_text.replace("\n", "\r\n"), arguments.new_text.replace("\n", "\r\n")))
-    # In a file of CRLF lines a text without a line break matches as it is, but its replacement may hold breaks.
-    for old, new in reversed(forms):
-        position = text.find(old)
-        if position < 0:
-            continue
-        if text.find(old, position + 1) >= 0:
-            count = text.count(old)
-            raise ToolError(f"oldText occurs {max(count, 2)} times in {arguments.path}. Add lines to make it unique.")
-        return position, old, new
-    raise ToolError(f"oldText was not found in {arguments.path}. Read the file: it must match exactly.")
+        # Models write LF only. A text of one line matches as it is, but what replaces it may hold more.
+        forms[arguments.old_text.replace("\n", "\r\n")] = arguments.new_text.replace("\n", "\r\n")
+    found = [(text.find(old), old, new) for old, new in forms.items() if old in text]
+    if not found:
+        raise ToolError(f"oldText was not found in {arguments.path}. Read the file: it must match exactly.")
+    position, old, new = found[0]
+    if len(found) > 1 or text.find(old, position + 1) >= 0:
+        count = max(sum(text.count(old) for old in forms), 2)
+        raise ToolError(f"oldText occurs {count} times in {arguments.path}. Add lines to make it unique.")
+    return position, old, new
 
 
 def _diff(before: str, after: str, position: int, old: int, new: int) -> str:

@@ -1,0 +1,115 @@
+import json
+from typing import Any
+
+import pytest
+
+from mikan_agent.exceptions import ModelUnreachable
+from mikan_agent.harness.completion import MAX_TOOL_CALLS, Completion, StreamedError
+from mikan_agent.messages import Cost, TextContent, ThinkingContent, ToolCall, Usage
+
+
+def completion(*deltas: dict[str, Any], finish: str | None = "stop") -> tuple[Completion, list[str]]:
+    told: list[str] = []
+    result = Completion("openai/gpt", told.append, 1000)
+    for delta in deltas:
+        result.feed(json.dumps({"choices": [{"index": 0, "delta": delta}]}))
+    if finish:
+        result.feed(json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}))
+    return result, told
+
+
+def call(index: int | None, arguments: str, identity: str | None = None, name: str | None = None) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
+
+
+def test_text_is_told_as_it_comes_and_kept() -> None:
+    result, told = completion({"role": "assistant", "content": ""}, {"content": "a"}, {"content": "b"})
+    message = result.message()
+    assert told == ["a", "b"]
+    assert message.content == [TextContent(text="ab")]
+    assert (message.provider, message.model, message.stop_reason, message.timestamp) == ("openai", "gpt", "stop", 1000)
+
+
+def test_thinking_is_kept_and_not_told() -> None:
+    result, told = completion({"reasoning_content": "hm"}, {"content": "a"})
+    assert told == ["a"]
+    assert result.message().content == [ThinkingContent(thinking="hm"), TextContent(text="a")]
+
+
+def test_calls_are_put_together_from_their_pieces() -> None:
+    result, _ = completion(
+        call(0, "", "a", "read"), call(1, '{"x"', "b", "bash"), call(0, '{"path":'), call(1, ": 1}"), call(0, '"f"}'),
+        finish="tool_calls",
+    )  # fmt: skip
+    message = result.message()
+    assert message.stop_reason == "toolUse"
+    assert message.tool_calls == [
+        ToolCall(id="a", name="read", arguments={"path": "f"}),
+        ToolCall(id="b", name="bash", arguments={"x": 1}),
+    ]
+    assert result.faults == {}
+
+
+def test_calls_without_numbers_are_told_apart_by_their_ids() -> None:
+    result, _ = completion(call(None, '{"a":', "x", "f"), call(None, "1}"), call(None, "{}", "y", "g"))
+    assert [(c.id, c.arguments) for c in result.message().tool_calls] == [("x", {"a": 1}), ("y", {})]
+
+
+def test_missing_and_doubled_ids_are_replaced() -> None:
+    result, _ = completion(call(0, "{}", "same", "f"), call(1, "{}", "same", "f"), call(2, "{}", None, "f"))
+    ids = [c.id for c in result.message().tool_calls]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 3
+    assert all(ids)
+
+
+@pytest.mark.parametrize("arguments", ['{"a": ', "[]", "3", '"x"', "[" * 100_000])
+def test_arguments_that_are_no_object_are_a_fault_of_that_call_alone(arguments: str) -> None:
+    result, _ = completion(call(0, arguments, "bad", "f"), call(1, "{}", "good", "f"))
+    message = result.message()
+    assert [c.arguments for c in message.tool_calls] == [{}, {}]
+    assert list(result.faults) == ["bad"]
+
+
+def test_no_arguments_at_all_are_an_empty_object() -> None:
+    result, _ = completion(call(0, "", "a", "f"))
+    assert result.message().tool_calls == [ToolCall(id="a", name="f")]
+    assert result.faults == {}
+
+
+def test_half_a_call_never_runs() -> None:
+    result, _ = completion({"content": "x"}, call(0, "{}", "a", "f"), finish=None)
+    assert not result.finished
+    assert result.message("aborted").content == [TextContent(text="x")]
+
+
+def test_usage_and_price_come_from_the_last_chunk() -> None:
+    result, _ = completion({"content": "x"})
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 60},
+        "cost_usd": 0.25,
+    }
+    result.feed(json.dumps({"choices": [], "usage": usage}))
+    assert result.usage == Usage(input=40, output=7, cache_read=60, total_tokens=107, cost=Cost(total=0.25))
+
+
+def test_an_error_event_is_raised_with_its_body() -> None:
+    result, _ = completion(finish=None)
+    with pytest.raises(StreamedError) as caught:
+        result.feed('{"error": {"message": "m", "code": "stream_cut"}}')
+    assert caught.value.body == {"message": "m", "code": "stream_cut"}
+
+
+@pytest.mark.parametrize("data", ["", "nonsense", "[]", '{"choices": 3}', '{"choices": [{"delta": {"content": 5}}]}'])
+def test_what_is_no_chunk_ends_the_call(data: str) -> None:
+    result, _ = completion(finish=None)
+    with pytest.raises(ModelUnreachable, match="no chunk"):
+        result.feed(data)
+
+
+def test_a_flood_of_calls_ends_the_call() -> None:
+    result, _ = completion(*[call(n, "{}", f"c{n}", "f") for n in range(MAX_TOOL_CALLS)])
+    with pytest.raises(ModelUnreachable, match="128 tool calls"):
+        result.feed(json.dumps({"choices": [{"delta": call(MAX_TOOL_CALLS, "{}", "z", "f")}]}))
