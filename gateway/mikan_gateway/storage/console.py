@@ -5,7 +5,7 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from mikan_api.base import OpenModel
 from mikan_gateway.storage.database import Database
@@ -54,11 +54,10 @@ class ConsoleStore:
 
     async def after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:
         """At most ``limit`` messages that follow ``seq``, in order."""
-        following = (console_messages.c.conversation == conversation) & (console_messages.c.seq > seq)
-        query = select(console_messages.c.seq, console_messages.c.body).where(following)
+        wanted = {"in_conversation": conversation, "from_seq": seq, "at_most": limit}
 
         def work(connection: Connection) -> list[ConsoleMessage]:
-            rows = connection.execute(query.order_by(console_messages.c.seq).limit(limit))
+            rows = connection.execute(_AFTER, wanted)
             return [_message(seq, body) for seq, body in rows]
 
         return await self._database.read(work)
@@ -82,9 +81,22 @@ class ConsoleStore:
         self._news.pop(message.conversation, asyncio.Event()).set()
 
 
+# Built once: building costs more than running them.
+_IN_CONVERSATION = console_messages.c.conversation == bindparam("in_conversation")
+_AFTER = (
+    select(console_messages.c.seq, console_messages.c.body)
+    .where(_IN_CONVERSATION, console_messages.c.seq > bindparam("from_seq"))
+    .order_by(console_messages.c.seq)
+    .limit(bindparam("at_most"))
+)
+_BY_NONCE = select(console_messages.c.seq, console_messages.c.body).where(
+    _IN_CONVERSATION, console_messages.c.nonce == bindparam("used")
+)
+_APPEND = insert(console_messages).returning(console_messages.c.seq)
+
+
 def _by_nonce(connection: Connection, conversation: str, nonce: str) -> ConsoleMessage | None:
-    same = (console_messages.c.conversation == conversation) & (console_messages.c.nonce == nonce)
-    row = connection.execute(select(console_messages.c.seq, console_messages.c.body).where(same)).one_or_none()
+    row = connection.execute(_BY_NONCE, {"in_conversation": conversation, "used": nonce}).one_or_none()
     return None if row is None else _message(row.seq, row.body)
 
 
@@ -96,7 +108,7 @@ def _insert(connection: Connection, message: ConsoleMessage, nonce: str | None) 
         "nonce": nonce,
         "body": message.model_dump_json(by_alias=True, exclude={"seq"}),
     }
-    seq = connection.execute(insert(console_messages).values(values).returning(console_messages.c.seq)).scalar_one()
+    seq = connection.execute(_APPEND, values).scalar_one()
     return message.model_copy(update={"seq": seq})
 
 

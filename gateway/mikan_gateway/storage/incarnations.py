@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from mikan_api.identity import OfficeKey
 from mikan_api.responder import Usage
@@ -23,6 +23,30 @@ from mikan_gateway.storage.tables import incarnations, offices, runs
 MAX_NUMBER_AHEAD = 1_000_000
 REMEMBERED = 7 * 86_400.0
 """Seconds for which an incarnation that was taken over from is remembered."""
+
+
+# Built once: building costs more than running them.
+_ADVANCE = (
+    update(incarnations)
+    .where(
+        incarnations.c.office == bindparam("of"),
+        incarnations.c.incarnation == bindparam("by"),
+        incarnations.c.operation_number == bindparam("previous"),
+        ~incarnations.c.superseded,
+    )
+    .values(operation_number=bindparam("last"))
+)
+_COUNT = (
+    update(offices)
+    .where(offices.c.office == bindparam("of"))
+    .values(
+        runs=offices.c.runs + 1,
+        input_tokens=offices.c.input_tokens + bindparam("tokens_in"),
+        output_tokens=offices.c.output_tokens + bindparam("tokens_out"),
+        model_calls=offices.c.model_calls + bindparam("calls"),
+        cost_usd=offices.c.cost_usd + bindparam("cost"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +112,7 @@ def record_operations(
         AgentRefused: it speaks no longer for the office, or these operations are known.
     """
     previous, last = numbers
-    mine = (
-        (incarnations.c.office == office)
-        & (incarnations.c.incarnation == incarnation)
-        & (incarnations.c.operation_number == previous)
-        & ~incarnations.c.superseded
-    )
-    counted = connection.execute(update(incarnations).where(mine).values(operation_number=last))
+    counted = connection.execute(_ADVANCE, {"of": office, "by": incarnation, "previous": previous, "last": last})
     if counted.rowcount != 1:
         raise AgentRefused(close_codes.SUPERSEDED, "another agent of this office has taken over")
     insert_outputs(connection, [one.row() for one in shown])
@@ -150,10 +168,10 @@ def _cut_off_lost(connection: Connection, office: OfficeKey, hello: Hello) -> li
 
 def _count(connection: Connection, office: OfficeKey, usage: Usage) -> None:
     added = {
-        "runs": offices.c.runs + 1,
-        "input_tokens": offices.c.input_tokens + usage.input_tokens,
-        "output_tokens": offices.c.output_tokens + usage.output_tokens,
-        "model_calls": offices.c.model_calls + usage.model_calls,
-        "cost_usd": offices.c.cost_usd + usage.cost_usd,
+        "of": office,
+        "tokens_in": usage.input_tokens,
+        "tokens_out": usage.output_tokens,
+        "calls": usage.model_calls,
+        "cost": usage.cost_usd,
     }
-    connection.execute(update(offices).where(offices.c.office == office).values(added))
+    connection.execute(_COUNT, added)

@@ -1,8 +1,10 @@
 """The platform truth: every message of an office, numbered without a gap, once for each identity."""
 
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.sql.dml import ReturningInsert
 
 from mikan_api.identity import OfficeKey
 from mikan_api.messaging import ConversationMessage, LogEntry
@@ -11,6 +13,15 @@ from mikan_gateway.ports import InboundMessage
 from mikan_gateway.storage.runs import StoredRun, add_run
 from mikan_gateway.storage.tables import messages, offices
 from mikan_gateway.storage.upsert import upsert
+
+# Statements of every message are built once: building costs more than running them.
+_INSERT = insert(messages)
+_BY_IDENTITY = select(messages.c.number, messages.c.run_id).where(
+    messages.c.office == bindparam("of"),
+    messages.c.app == bindparam("from_app"),
+    messages.c.team == bindparam("from_team"),
+    messages.c.message_id == bindparam("known_as"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +111,13 @@ def raise_last_number(connection: Connection, office: OfficeKey, number: int) ->
 
 
 def _find(connection: Connection, message: InboundMessage) -> Accepted | None:
-    identity = (
-        (messages.c.office == message.event.address.key)
-        & (messages.c.app == message.app)
-        & (messages.c.team == message.team)
-        & (messages.c.message_id == message.event.message.id)
-    )
-    row = connection.execute(select(messages.c.number, messages.c.run_id).where(identity)).one_or_none()
+    identity = {
+        "of": message.event.address.key,
+        "from_app": message.app,
+        "from_team": message.team,
+        "known_as": message.event.message.id,
+    }
+    row = connection.execute(_BY_IDENTITY, identity).one_or_none()
     return None if row is None else Accepted(row.number, row.run_id, None, None)
 
 
@@ -122,14 +133,16 @@ def _next_number(connection: Connection, message: InboundMessage, now: float) ->
         "created_at": now,
         "last_message_at": now,
     }
-    counted = {
-        "last_number": offices.c.last_number + 1,
-        "last_message_at": now,
-        "display_name": message.info.display_name,
-    }
-    new = upsert(connection, offices).values(values)
-    query = new.on_conflict_do_update(index_elements=["office"], set_=counted).returning(offices.c.last_number)
-    return int(connection.execute(query).scalar_one())
+    return int(connection.execute(_counted(connection.dialect.name), values).scalar_one())
+
+
+@cache
+def _counted(dialect: str) -> ReturningInsert[int]:
+    """Count a message of an office, which is new with its first one."""
+    new = upsert(dialect, offices)
+    kept = ("last_message_at", "display_name")
+    counted = {name: new.excluded[name] for name in kept} | {"last_number": offices.c.last_number + 1}
+    return new.on_conflict_do_update(index_elements=["office"], set_=counted).returning(offices.c.last_number)
 
 
 def _run(message: InboundMessage, run_id: str, office: OfficeKey, number: int, now: float) -> StoredRun:
@@ -150,4 +163,4 @@ def _insert(
         "body": entry.message.model_dump_json(by_alias=True),
         "run_id": run_id,
     }
-    connection.execute(insert(messages).values(values))
+    connection.execute(_INSERT, values)

@@ -14,6 +14,15 @@ from mikan_gateway.storage.tables import operations
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(ResponderOperation)
 
 
+# Built once: building costs more than running them.
+_INSERT = insert(operations)
+_FORGET = delete(operations).where(
+    operations.c.office == bindparam("of"),
+    operations.c.incarnation == bindparam("by"),
+    operations.c.number == bindparam("no"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredOperation:
     """An operation to be shown, or (``operation`` is ``None``) the notice that its run was cut off."""
@@ -42,7 +51,7 @@ OutputKind = Literal["operation", "cut_off"]
 def insert_outputs(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Store what is to be shown, in order."""
     if rows:
-        connection.execute(insert(operations), list(rows))
+        connection.execute(_INSERT, list(rows))
 
 
 def outputs(connection: Connection) -> list[StoredOperation]:
@@ -62,10 +71,5 @@ def outputs(connection: Connection) -> list[StoredOperation]:
 def forget_outputs(connection: Connection, shown: Sequence[StoredOperation]) -> None:
     """These have been shown."""
     if shown:
-        mine = (
-            (operations.c.office == bindparam("of"))
-            & (operations.c.incarnation == bindparam("by"))
-            & (operations.c.number == bindparam("no"))
-        )
         rows = [{"of": one.office, "by": one.incarnation, "no": one.number} for one in shown]
-        connection.execute(delete(operations).where(mine), rows)
+        connection.execute(_FORGET, rows)

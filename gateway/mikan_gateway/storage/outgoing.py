@@ -5,8 +5,9 @@ message arrived (architecture section 5).
 """
 
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Insert, Row, bindparam, select, update
 
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing
@@ -33,8 +34,8 @@ class OutgoingStore:
         """Store the intent. If there is one already it is returned as it is, with the nonce of then."""
 
         def work(connection: Connection) -> Outgoing:
-            new = upsert(connection, outgoing).values(run_id=run_id, slot=slot, nonce=nonce)
-            connection.execute(new.on_conflict_do_nothing())
+            values = {"run_id": run_id, "slot": slot, "nonce": nonce}
+            connection.execute(_begin(connection.dialect.name), values)
             found = _find(connection, run_id, slot)
             assert found is not None  # noqa: S101  it was inserted above, in the same transaction
             return found
@@ -43,10 +44,10 @@ class OutgoingStore:
 
     async def sent(self, run_id: str, slot: str, message_id: str) -> None:
         """Mark an intent as sent under the platform's message id."""
-        mine = (outgoing.c.run_id == run_id) & (outgoing.c.slot == slot)
+        values = {"run": run_id, "place": slot, "sent_as": message_id}
 
         def work(connection: Connection) -> None:
-            connection.execute(update(outgoing).where(mine).values(message_id=message_id))
+            connection.execute(_SENT, values)
 
         await self._database.write(work)
 
@@ -64,9 +65,19 @@ class OutgoingStore:
         return await self._database.read(work)
 
 
+# Built once: building costs more than running them.
+_MINE = (outgoing.c.run_id == bindparam("run")) & (outgoing.c.slot == bindparam("place"))
+_GET = select(outgoing).where(_MINE)
+_SENT = update(outgoing).where(_MINE).values(message_id=bindparam("sent_as"))
+
+
+@cache
+def _begin(dialect: str) -> Insert:
+    return upsert(dialect, outgoing).on_conflict_do_nothing()
+
+
 def _find(connection: Connection, run_id: str, slot: str) -> Outgoing | None:
-    mine = (outgoing.c.run_id == run_id) & (outgoing.c.slot == slot)
-    row = connection.execute(select(outgoing).where(mine)).one_or_none()
+    row = connection.execute(_GET, {"run": run_id, "place": slot}).one_or_none()
     return None if row is None else _outgoing(row)
 
 

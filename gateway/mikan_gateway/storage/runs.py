@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, insert, select, update
 
 from mikan_api.identity import OfficeKey
 from mikan_api.messaging import ConversationEvent, MessagingInfo
@@ -55,6 +55,20 @@ class RunChange:
     detail: str = ""
 
 
+# Built once: building costs more than running them.
+_ADD = insert(runs).returning(runs.c.position)
+_CHANGE = (
+    update(runs)
+    .where(runs.c.run_id == bindparam("id"))
+    .values(
+        state=bindparam("new_state"),
+        incarnation=bindparam("by"),
+        outcome=bindparam("ended"),
+        detail=bindparam("because"),
+    )
+)
+
+
 def add_run(connection: Connection, run: StoredRun) -> StoredRun:
     """Queue a run or a reset behind all others; returned with its position."""
     values = {
@@ -69,7 +83,7 @@ def add_run(connection: Connection, run: StoredRun) -> StoredRun:
         "stop_requested": False,
         "queued_at": run.queued_at,
     }
-    position = connection.execute(insert(runs).values(values).returning(runs.c.position)).scalar_one()
+    position = connection.execute(_ADD, values).scalar_one()
     return replace(run, position=position)
 
 
@@ -88,12 +102,13 @@ def change_runs(connection: Connection, changes: Sequence[RunChange]) -> None:
     """Record what became of runs."""
     for change in changes:
         values = {
-            "state": change.state,
-            "incarnation": change.incarnation,
-            "outcome": change.outcome,
-            "detail": change.detail or None,
+            "id": change.run_id,
+            "new_state": change.state,
+            "by": change.incarnation,
+            "ended": change.outcome,
+            "because": change.detail or None,
         }
-        connection.execute(update(runs).where(runs.c.run_id == change.run_id).values(values))
+        connection.execute(_CHANGE, values)
 
 
 def request_stop(connection: Connection, run_id: str) -> None:

@@ -249,3 +249,19 @@ async def test_twenty_offices_are_served_at_once_and_none_meets_anothers_run(gat
     runs = {run for run, _ in seen}
     assert len(runs) == 100
     assert all(gateway.output.of(run) == ["run_started", "respond", "run_finished"] for run in runs)
+
+
+async def test_with_a_full_disk_nothing_is_acknowledged_and_the_agent_tries_again_later(gateway: Gateway) -> None:
+    run = await gateway.ask()
+    async with gateway.agent() as agent:
+        await agent.hello()
+        await agent.until(Run)
+        await gateway.database.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=1") and None)
+        await agent.report(run, Respond(text="x" * 900_000))
+        code, reason = await _closed(agent)
+        assert (code, reason.split(":")[0]) == (1013, "The volume of the gateway's state is full")
+    async with gateway.agent() as agent:  # there is room again
+        assert (await agent.hello(log_number=1, runs=(run,))).operation_number == 0
+        await agent.acknowledged(await agent.report(run, Respond(text="x" * 900_000)))
+    await gateway.output.until_seen(run, "respond")
+    assert gateway.output.of(run) == ["respond"]
