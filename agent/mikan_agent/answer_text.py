@@ -7,6 +7,8 @@ repeats it, and where the new text differs the whole is shown anew (a delta at o
 from mikan_api.wire import Delta
 
 _GAP = "\n\n"
+MAX_SHOWN = 200_000
+"""Characters of an answer that stream; the whole comes with `Respond`, and a frame has a longest length."""
 
 
 class AnswerText:
@@ -17,6 +19,11 @@ class AnswerText:
         self._sealed = ""
         self._open: list[str] = []
         self._shown = ""
+        self._held = ""
+
+    def hold(self, word: str) -> None:
+        """Show nothing while the answer may become just this word, which is meant for us and not for people."""
+        self._held = word
 
     def append(self, text: str) -> None:
         """Add to the segment that is open."""
@@ -44,8 +51,8 @@ class AnswerText:
 
     def next_delta(self) -> Delta | None:
         """What to show next; counts as shown from then on. ``None``: nothing new."""
-        whole = self.whole
-        if self._shown.startswith(whole):
+        whole = self.whole[:MAX_SHOWN]
+        if (self._held and self._held.startswith(whole.strip())) or self._shown.startswith(whole):
             return None
         offset = len(self._shown) if whole.startswith(self._shown) else 0
         self._shown = whole

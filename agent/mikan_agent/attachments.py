@@ -23,6 +23,8 @@ from mikan_api.messaging import Attachment, LogEntry
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
+BOUND = 120.0
+"""Seconds for one file: the log, and every run, waits meanwhile."""
 MAX_SIZE = 1024**3
 """Bytes; the gateway's own limit is lower."""
 _REMEMBERED = 1_000
@@ -52,14 +54,22 @@ class Attachments:
             return attachment
         try:
             if not await asyncio.to_thread(self._has, attachment):
-                await self._pull(attachment)
+                async with asyncio.timeout(BOUND):
+                    await self._pull(attachment)
         except (TransferFailed, StorageError) as error:
-            logger.warning("attachment not fetched", extra={"attachment": attachment.id, "reason": str(error)})
-            self._failures[attachment.id] = str(error)
-            while len(self._failures) > _REMEMBERED:
-                self._failures.popitem(last=False)
-            return attachment.model_copy(update={"error": str(error)})
+            return self._failed(attachment, str(error))
+        except TimeoutError:
+            return self._failed(attachment, f"it took longer than {BOUND:.0f} s")
+        except OSError as error:
+            return self._failed(attachment, error.strerror or type(error).__name__)
         return attachment
+
+    def _failed(self, attachment: Attachment, reason: str) -> Attachment:
+        logger.warning("attachment not fetched", extra={"attachment": attachment.id, "reason": reason})
+        self._failures[attachment.id] = reason
+        while len(self._failures) > _REMEMBERED:
+            self._failures.popitem(last=False)
+        return attachment.model_copy(update={"error": reason})
 
     def _has(self, attachment: Attachment) -> bool:
         try:

@@ -31,6 +31,9 @@ OPEN_TIMEOUT = 10.0
 WELCOME_TIMEOUT = 15.0
 RETRY = Backoff(0.2, 15.0)
 REFUSED_RETRY = Backoff(10.0, 60.0)
+_CLOSED_FOR_LONG = frozenset({4401, 4409, 4429})
+"""Close codes of the gateway: token refused, another agent has taken over, flood. Dialling soon would not help, and two
+agents that take over from each other would never end."""
 STEADY = 10.0
 """Seconds after which a connection counts as a good one, and the next dial starts with a short wait again."""
 
@@ -105,8 +108,15 @@ class Connection:
             except (GatewayRefused, TokenUnreadable) as error:
                 backoff = self._refused_retry
                 logger.error("the gateway cannot be used: %s", error, extra={"url": self._url})
-            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed, InvalidFrame) as error:
+            except ConnectionClosed as error:
+                code = error.rcvd.code if error.rcvd else 0
+                backoff = self._refused_retry if code in _CLOSED_FOR_LONG else backoff
+                logger.warning("the gateway closed the connection: %s", _reason(error), extra={"code": code})
+            except (OSError, TimeoutError, InvalidHandshake, InvalidFrame) as error:
                 logger.warning("no connection to the gateway: %s", _reason(error), extra={"url": self._url})
+            except Exception:
+                # Runs go on without a connection; ending the process would cut them.
+                logger.exception("the connection to the gateway broke on an error of ours")
             finally:
                 self._welcomed = False
             attempt = 0 if self._clock.monotonic() - began > STEADY else attempt + 1

@@ -4,6 +4,7 @@ Bounded: whoever produces faster than the gateway commits waits. Numbers count u
 """
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable
 
@@ -12,6 +13,18 @@ from mikan_api.wire import Operation
 
 MAX_OPERATIONS = 512
 MAX_CHARACTERS = 8_000_000
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def sendable(operation: ResponderOperation) -> ResponderOperation:
+    """The operation with control characters replaced in its texts.
+
+    No conversation shows them, and sixfold in JSON they would take a long answer past the length of a frame.
+    """
+    texts = {k: v for k, v in operation if isinstance(v, str) and _CONTROL.search(v)}
+    return operation.model_copy(update={k: _CONTROL.sub("\ufffd", v) for k, v in texts.items()})
 
 
 class Outbox:
@@ -33,6 +46,7 @@ class Outbox:
 
     async def put(self, run_id: str, operation: ResponderOperation) -> None:
         """Number an operation and keep it; waits while the outbox is full."""
+        operation = sendable(operation)
         size = len(getattr(operation, "text", ""))
         async with self._changed:
             await self._changed.wait_for(self._has_room)

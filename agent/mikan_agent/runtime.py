@@ -183,10 +183,12 @@ class Runtime:
 
     async def close(self) -> None:
         """Let go of every session."""
+        tasks = {lane.worker for lane in self._lanes.values()} | {run.task for run in self._runs.values()}
+        pending = {task for task in tasks if task is not None and not task.done()}
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
         for lane in self._lanes.values():
-            if lane.worker is not None:
-                lane.worker.cancel()
-                await asyncio.wait({lane.worker})
             await self._close(lane)
 
     async def evict(self) -> None:

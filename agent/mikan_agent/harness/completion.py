@@ -197,9 +197,19 @@ def _arguments(text: str) -> tuple[dict[str, Any], str]:
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
         return {}, f"The arguments are not valid JSON ({reason}). Send the call again, complete. Received: {text[:500]}"
+    if "\\u" in text and not _encodable(value):
+        return {}, "The arguments hold half a surrogate pair, which no text may."
     if not isinstance(value, dict):
         return {}, f"The arguments must be a JSON object. Received: {text[:500]}"
     return value, ""
+
+
+def _encodable(value: object) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _usage(usage: _Usage) -> Usage:

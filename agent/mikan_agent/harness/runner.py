@@ -142,6 +142,8 @@ class SessionRunner:
         attachments = self._services.office.attachments
         now = unix_ms(self._services.clock)
         message = build_user_message(run.request, attachments, self._services.files.failures(), now)
+        if run.request.kind == "scheduled":
+            run.responder.text.hold(SILENT)
         run.phase = Phase.BEGUN
         await settled(self._session.append_message(message))
         await settled(run.responder.emit(RunStarted()))

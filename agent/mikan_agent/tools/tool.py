@@ -62,7 +62,8 @@ class ToolOutput:
 
 
 def text_output(text: str, details: JsonValue = None, failed: bool = False) -> ToolOutput:
-    """An output of one text."""
+    """An output of one text; what is no Unicode in it, such as a byte of a file name, is replaced."""
+    text = text.encode(errors="replace").decode()
     return ToolOutput([TextContent(text=text)], details, failed)
 
 

@@ -5,15 +5,40 @@ from pathlib import Path
 
 import pytest
 
+from agent_peers.clock import VirtualClock
 from agent_peers.gateway import CutAt, GatewayPeer
 from agent_peers.models import Answer, Hold, ModelsPeer, Text, say
-from agent_peers.office import ADDRESS, entry, run_request, serving, workspace_in
+from agent_peers.office import ADDRESS, config_in, entry, run_request, serving, workspace_in
 from mikan_agent import connection
+from mikan_agent.answer_text import AnswerText
+from mikan_agent.backoff import Backoff
+from mikan_agent.outbox import Outbox
+from mikan_agent.tokens import TokenFile
+from mikan_api.base import OpenModel
 from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted, Usage
-from mikan_api.wire import Ack, LogBatch, Run
+from mikan_api.wire import Ack, Hello, LogBatch, Run
 
 USAGE = Usage(input_tokens=10, output_tokens=5, cost_usd=0.001, model_calls=1)
 COMPLETED = RunFinished(outcome=RunOutcome.COMPLETED, usage=USAGE)
+
+
+class Handler:
+    """Does nothing with any frame."""
+
+    def hello(self) -> Hello:
+        return Hello(pod_name="p", pod_uid="u", incarnation="i")
+
+    async def receive(self, frame: OpenModel) -> None:
+        return None
+
+    async def acknowledged(self, number: int) -> None:
+        return None
+
+    def news(self) -> list[OpenModel]:
+        return []
+
+    def texts(self) -> list[AnswerText]:
+        return []
 
 
 def log_lines(root: Path) -> list[str]:
@@ -156,6 +181,32 @@ async def test_a_frame_outside_the_protocol_closes_the_connection_and_the_agent_
         await gateway.until(lambda: len(gateway.seen.hellos) == 2)
         await gateway.deliver(run_request())
         assert (await gateway.finished("r1")).outcome is RunOutcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("code", "base"), [(1001, "soon"), (1012, "soon"), (4400, "soon"), (4401, "late"), (4409, "late"), (4429, "late")]
+)
+async def test_it_dials_soon_after_a_restart_and_late_after_a_refusal(tmp_path: Path, code: int, base: str) -> None:
+    clock, outbox = VirtualClock(), Outbox()
+    async with GatewayPeer(ADDRESS.key) as gateway:
+        config = config_in(tmp_path, gateway.url, "http://unused")
+        link = connection.Connection(
+            f"{gateway.url}/agent/v1/offices/{ADDRESS.key}",
+            TokenFile(config.tokens / "gateway"),
+            outbox,
+            Handler(),
+            clock,
+            retry=Backoff(1.0, 1.0),
+            refused_retry=Backoff(100.0, 100.0),
+        )
+        serving_it = asyncio.create_task(link.run())
+        await gateway.until(lambda: gateway.connected)
+        await gateway.close(code)
+        async with asyncio.timeout(5):
+            while not clock.slept:  # noqa: ASYNC110  the socket's own tasks are at work
+                await asyncio.sleep(0.001)
+        serving_it.cancel()
+        assert (clock.slept[0] >= 50) == (base == "late")
 
 
 async def test_log_entries_that_come_twice_are_written_once(tmp_path: Path) -> None:

@@ -165,6 +165,11 @@ class GatewayPeer:
         if self._socket is not None:
             self._socket.transport.abort()
 
+    async def close(self, code: int) -> None:
+        """Close in order, with a reason."""
+        assert self._socket is not None
+        await self._socket.close(code, "for a reason")
+
     def freeze(self) -> None:
         """From here on nothing passes on the connections that are open, in either direction; none is closed."""
         for flow in self._flows:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mikan_agent.answer_text import AnswerText
+from mikan_agent.answer_text import MAX_SHOWN, AnswerText
 from mikan_api.wire import Delta
 
 
@@ -59,6 +59,25 @@ def test_after_a_cut_all_is_told_again() -> None:
     text.next_delta()
     text.restart()
     assert text.next_delta() == Delta(run_id="r1", offset=0, text="one")
+
+
+def test_a_word_that_is_not_for_people_is_held_until_it_becomes_something_else() -> None:
+    text = AnswerText("r1")
+    text.hold("[SILENT]")
+    shown = []
+    for piece in ("\n[SIL", "ENT]", "\n", "not"):
+        text.append(piece)
+        shown.append(text.next_delta())
+    assert shown == [None, None, None, Delta(run_id="r1", offset=0, text="\n[SILENT]\nnot")]
+
+
+def test_only_the_beginning_of_an_endless_answer_streams() -> None:
+    text = AnswerText("r1")
+    text.append("x" * (MAX_SHOWN + 5))
+    assert text.next_delta() == Delta(run_id="r1", offset=0, text="x" * MAX_SHOWN)
+    text.append("y")
+    assert text.next_delta() is None
+    assert len(text.whole) == MAX_SHOWN + 6
 
 
 @given(st.lists(st.one_of(st.text(max_size=5), st.sampled_from(["<seal>", "<discard>", "<show>", "<restart>"]))))

@@ -2,8 +2,8 @@ import asyncio
 
 from agent_peers.clock import settle
 from mikan_agent.outbox import Outbox
-from mikan_api.responder import Respond, RunStarted
-from mikan_api.wire import Operation
+from mikan_api.responder import Respond, RunStarted, ToolStatus
+from mikan_api.wire import MAX_FRAME, Operation, build_frame
 
 
 async def test_operations_are_numbered_from_one_and_told_in_order() -> None:
@@ -56,6 +56,16 @@ async def test_a_producer_that_is_cancelled_while_it_waits_leaves_no_gap() -> No
     await outbox.acknowledge(1)
     await outbox.put("r2", RunStarted())
     assert [(o.number, o.run_id) for o in outbox.pending()] == [(2, "r2")]
+
+
+async def test_every_operation_fits_into_a_frame() -> None:
+    outbox = Outbox()
+    await outbox.put("r1", Respond(text="\x00" * 1_000_000))
+    await outbox.put("r1", Respond(text="\U0001f600" * 1_000_000))
+    await outbox.put("r1", ToolStatus(call_id="c", label="a\x1bb\n"))
+    frames = [build_frame(operation).encode() for operation in outbox.pending()]
+    assert all(len(frame) < MAX_FRAME for frame in frames)
+    assert outbox.pending()[2].operation == ToolStatus(call_id="c", label="a\ufffdb\n")
 
 
 async def test_emptied_waits_for_the_last_acknowledgement() -> None:

@@ -71,6 +71,12 @@ def test_arguments_that_are_no_object_are_a_fault_of_that_call_alone(arguments: 
     assert list(result.faults) == ["bad"]
 
 
+def test_half_a_surrogate_pair_is_a_fault() -> None:
+    result, _ = completion(call(0, '{"command": "echo \\ud800"}', "a", "bash"))
+    assert result.message().tool_calls == [ToolCall(id="a", name="bash")]
+    assert result.faults == {"a": "The arguments hold half a surrogate pair, which no text may."}
+
+
 def test_no_arguments_at_all_are_an_empty_object() -> None:
     result, _ = completion(call(0, "", "a", "f"))
     assert result.message().tool_calls == [ToolCall(id="a", name="f")]
