@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -59,7 +60,7 @@ func (c *connection) run() {
 		r.in.abort()
 	}
 	c.mu.Unlock()
-	if err != io.EOF {
+	if err != io.EOF && !errors.Is(err, net.ErrClosed) {
 		log.Printf("connection ended: %v", err)
 	}
 }

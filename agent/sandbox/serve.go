@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -37,11 +38,37 @@ func serve(socket string, s settings) error {
 	}
 	procs := newProcesses()
 	s.vault.link()
-	go accept(listener, s, procs)
+	open := &streams{all: map[net.Conn]bool{}}
+	go accept(listener, s, procs, open)
 	<-stop
 	listener.Close()
+	open.close() // first, so that no client takes what killAll does for a command's own end
 	procs.killAll()
 	return nil
+}
+
+// streams are the connections that are open.
+type streams struct {
+	mu  sync.Mutex
+	all map[net.Conn]bool
+}
+
+func (s *streams) serve(c *connection) {
+	s.mu.Lock()
+	s.all[c.stream] = true
+	s.mu.Unlock()
+	c.run()
+	s.mu.Lock()
+	delete(s.all, c.stream)
+	s.mu.Unlock()
+}
+
+func (s *streams) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for stream := range s.all {
+		stream.Close()
+	}
 }
 
 // shield keeps commands, which run with our uid, out of our memory and our
@@ -71,7 +98,7 @@ func listen(socket string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 }
 
-func accept(listener *net.UnixListener, s settings, procs *processes) {
+func accept(listener *net.UnixListener, s settings, procs *processes, open *streams) {
 	for {
 		stream, err := listener.AcceptUnix()
 		if errors.Is(err, net.ErrClosed) {
@@ -86,7 +113,7 @@ func accept(listener *net.UnixListener, s settings, procs *processes) {
 			stream.Close()
 			continue
 		}
-		go newConnection(stream, s, procs).run()
+		go open.serve(newConnection(stream, s, procs))
 	}
 }
 

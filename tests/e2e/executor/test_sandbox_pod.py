@@ -24,9 +24,9 @@ OTHERS = (
     'for d in /proc/[0-9]*; do [ "${d#/proc/}" = $$ ] || tr "\\0" " " <$d/cmdline 2>/dev/null; echo; done'
     ' | grep -v "^$"'
 )
-# Sends the signal $0 to every process that carries a stream.
+# Sends the signal $0 to every process that carries a stream. The brackets keep the pattern from matching itself.
 CONNECTS = (
-    'for d in /proc/[0-9]*; do grep -aq "mikan-sandbox.connect" $d/cmdline 2>/dev/null'
+    'for d in /proc/[0-9]*; do grep -aq "mikan-sandbo[x].connect" $d/cmdline 2>/dev/null'
     ' && kill -s "$0" "${d#/proc/}"; done'
 )
 
@@ -136,6 +136,15 @@ async def test_frozen_stream_is_given_up(sandbox: Any) -> None:
 
     assert (await executor.exec(ExecRequest(argv=["sh", "-c", CONNECTS, "CONT"]))).exit_code in {0, 1}
     await until_count(executor, "sleep 600", 0)
+    await executor.aclose()
+
+
+async def test_sandbox_that_a_command_shuts_down_comes_back(make_sandbox: Any) -> None:
+    executor = make_sandbox("busybox").executor()
+    with pytest.raises(ConnectionLost):
+        await executor.exec(ExecRequest(command="echo kept >kept; kill 1; sleep 600"))
+
+    assert (await executor.exec(ExecRequest(command="cat kept"))).stdout == b"kept\n"
     await executor.aclose()
 
 
