@@ -32,6 +32,7 @@ class Responder:
         self._new_text = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self._working = ""
+        self._warned: set[str] = set()
 
     async def emit(self, operation: ResponderOperation) -> None:
         """Send an operation."""
@@ -50,6 +51,12 @@ class Responder:
     async def diagnostic(self, text: str, level: str = "error") -> None:
         """Tell the conversation of a fault, with the next step."""
         await self.emit(Diagnostic.model_validate({"level": level, "text": text[:10_000]}))
+
+    async def warn_once(self, text: str) -> None:
+        """Tell of a fault that may repeat within a run; the first time only."""
+        if text not in self._warned:
+            self._warned.add(text)
+            await self.diagnostic(text, "warning")
 
     async def respond(self, text: str) -> None:
         """The answer, whole."""

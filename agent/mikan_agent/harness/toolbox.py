@@ -10,7 +10,7 @@ from typing import Any
 
 from mikan_agent.clock import Clock, unix_ms
 from mikan_agent.exceptions import ToolError, TransferFailed
-from mikan_agent.executor.exceptions import ExecutorError
+from mikan_agent.executor.exceptions import ExecutorError, ExecutorUnavailable
 from mikan_agent.harness.responder import Responder
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
@@ -45,6 +45,8 @@ class Toolbox:
             failed = output.failed
         except (ToolError, ExecutorError, TransferFailed) as error:
             output = text_output(str(error))
+            if isinstance(error, ExecutorUnavailable):
+                await responder.warn_once(f"The sandbox is not there, so no command can run: {error}")
         except Exception:
             logger.exception("a tool broke", extra={"tool": call.name, "run": responder.run_id})
             output = text_output("The tool failed with an internal error; its details are in the agent's log.")

@@ -1,10 +1,15 @@
 """What a run does from its message to its answer."""
 
+from pathlib import Path
+
 import pytest
 
-from agent_peers.models import Answer, Call, Cut, EndEarly, ErrorEvent, Hold, Refuse, Text, say
-from agent_peers.office import entry, run_request
+from agent_peers.gateway import GatewayPeer
+from agent_peers.models import Answer, Call, Cut, EndEarly, ErrorEvent, Hold, ModelsPeer, Refuse, Text, say
+from agent_peers.office import ADDRESS, entry, run_request, serving
+from mikan_agent.executor.exceptions import ExecutorUnavailable
 from mikan_agent.messages import AssistantMessage, ToolResultMessage, UserMessage
+from mikan_agent.sandbox import StartingExecutor
 from mikan_api.messaging import Attachment, ConversationKind
 from mikan_api.responder import (
     DeleteResponse,
@@ -317,6 +322,27 @@ async def test_what_lies_outside_the_office_is_never_sent(stage: OpenStage, path
         await s.gateway.finished("r1")
         assert s.gateway.blobs == {}
         assert [o.state for o in s.gateway.operations("r1") if isinstance(o, ToolStatus)] == ["running", "failed"]
+
+
+async def test_a_sandbox_that_is_not_there_is_told_once_to_people_and_each_time_to_the_model(
+    tmp_path: Path,
+) -> None:
+    calls = Answer([Call("bash", {"command": "a"}, "a", 0), Call("bash", {"command": "b"}, "b", 1)])
+    async with ModelsPeer(calls, say("No sandbox.")) as models, GatewayPeer(ADDRESS.key) as gateway:
+        async with serving(tmp_path, gateway.url, models.url, _no_sandbox):
+            await gateway.until(lambda: gateway.connected)
+            await gateway.deliver(run_request())
+            assert (await gateway.finished("r1")).outcome is RunOutcome.COMPLETED
+        warnings = [o for o in gateway.operations("r1") if isinstance(o, Diagnostic)]
+        assert warnings == [
+            Diagnostic(level="warning", text="The sandbox is not there, so no command can run: nobody listens")
+        ]
+        results = [m["content"] for m in models.requests[1]["messages"] if m["role"] == "tool"]
+        assert results == ["nobody listens", "nobody listens"]
+
+
+def _no_sandbox() -> StartingExecutor:
+    raise ExecutorUnavailable("nobody listens")
 
 
 async def test_a_mode_that_this_build_lacks_is_named(stage: OpenStage) -> None:
