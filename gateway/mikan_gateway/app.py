@@ -107,7 +107,7 @@ class Gateway:
         await self._server.start()
         self._stack.push_async_callback(self._server.stop)
 
-        api = await connect()
+        api = await connect(self._config.kubeconfig)
         self._stack.push_async_callback(api.close)
         if self._config.lease:
             await self._take_lease(api)

@@ -51,6 +51,8 @@ class Config:
     """Empty only without a console."""
     lease: bool
     """Whether to take the Lease before anything else."""
+    kubeconfig: str | None
+    """For use outside a cluster."""
     pod_name: str
     drain_seconds: float
     """How long a shutdown waits for runs under way."""
@@ -86,6 +88,7 @@ class Config:
             console_token=read_console_token(token_file) if console else "",
             lease=environ.get("MIKAN_LEASE", "") == "1",
             drain_seconds=_seconds(environ, "MIKAN_DRAIN", "25s"),
+            kubeconfig=environ.get("KUBECONFIG") or None,
             pod_name=environ.get("MIKAN_POD_NAME", "") or environ.get("HOSTNAME", "") or "gateway",
         )
 

@@ -34,7 +34,7 @@ class PlayedApi(OfficeApi):
         self.objects: dict[str, dict[str, Any]] = {}
         self.failures: list[Exception] = []
         self.requests: list[str] = []
-        self.statuses: list[tuple[str, str, dict[str, Any]]] = []
+        self.statuses: list[tuple[str, dict[str, Any]]] = []
         self.events: asyncio.Queue[tuple[str, dict[str, Any]] | Exception | None] = asyncio.Queue()
         self.version = 100
 
@@ -77,9 +77,9 @@ class PlayedApi(OfficeApi):
         merged = {k: v for k, v in (found["spec"] | spec).items() if v is not None}
         return self.put({"metadata": metadata, "spec": merged})
 
-    async def apply_status(self, name: str, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
+    async def apply_status(self, name: str, status: Mapping[str, Any]) -> dict[str, Any]:
         self._ask("status")
-        self.statuses.append((name, uid, dict(status)))
+        self.statuses.append((name, dict(status)))
         return {}
 
     def _ask(self, request: str) -> None:

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 
 from mikan_api.durations import parse_duration
 from mikan_api.identity import OfficeKey
-from mikan_gateway.exceptions import ClusterConflict, ClusterError, ClusterNotFound
+from mikan_gateway.exceptions import ClusterError, ClusterNotFound
 from mikan_gateway.offices.api import OfficeApi
 from mikan_gateway.offices.directory import OfficeDirectory
+from mikan_gateway.offices.view import OfficeRecord
 from mikan_gateway.ports import SettingsSource
 from mikan_gateway.runtime.clock import Clock, SystemClock
 
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Office:
+    uid: str = ""
     running: int = 0
     seen: datetime = datetime.min.replace(tzinfo=UTC)
     written_running: int | None = None
@@ -55,7 +57,10 @@ class ActivityWriter:
 
     def touch(self, key: OfficeKey, running: int) -> None:
         """Note that an office was used just now and runs so many sessions."""
-        office = self._offices.setdefault(key, self._known(key))
+        office = self._offices.get(key)
+        record = self._directory.record(key)
+        if office is None or (record is not None and record.uid != office.uid):
+            office = self._offices[key] = _known(record)
         office.running, office.seen = running, self._now()
         if office.task is None and self._due(key, office):
             office.task = asyncio.create_task(self._write(key, office), name=f"activity-{key}")
@@ -68,13 +73,6 @@ class ActivityWriter:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-
-    def _known(self, key: OfficeKey) -> _Office:
-        """What a status says already, so that a restart does not write it again."""
-        record = self._directory.record(key)
-        if record is None or record.status.last_activity_time is None:
-            return _Office()
-        return _Office(written_running=record.status.running_sessions, written_seen=record.status.last_activity_time)
 
     def _due(self, key: OfficeKey, office: _Office) -> bool:
         return office.running != office.written_running or office.seen - office.written_seen >= self._interval(key)
@@ -103,8 +101,8 @@ class ActivityWriter:
             running, seen = office.running, office.seen
             status = {"lastActivityTime": _instant(seen), "runningSessions": running}
             try:
-                await self._api.apply_status(key, record.uid, status)
-            except (ClusterNotFound, ClusterConflict):
+                await self._api.apply_status(key, status)
+            except ClusterNotFound:
                 self._offices.pop(key, None)
                 return False
             except ClusterError as error:
@@ -119,3 +117,13 @@ class ActivityWriter:
 
 def _instant(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _known(record: OfficeRecord | None) -> _Office:
+    """What a status says already, so that a restart does not write it again."""
+    if record is None:
+        return _Office()
+    office, status = _Office(uid=record.uid), record.status
+    if status.last_activity_time is not None:
+        office.written_running, office.written_seen = status.running_sessions, status.last_activity_time
+    return office

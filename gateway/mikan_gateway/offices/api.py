@@ -137,18 +137,19 @@ class OfficeApi:
         )
         return dict(await self._ask(call, f"changing office {name}"))
 
-    async def apply_status(self, name: str, uid: str, status: Mapping[str, Any]) -> Manifest:
-        """Apply the gateway's share of the status of the Office with that uid.
+    async def apply_status(self, name: str, status: Mapping[str, Any]) -> Manifest:
+        """Apply the gateway's share of an Office's status.
+
+        A name is the hash of an identity, so an Office that was made anew meanwhile is the right one too.
 
         Raises:
             ClusterNotFound: it is gone.
-            ClusterConflict: another Office has the name now.
             ClusterError: refused or unreachable.
         """
         body = {
             "apiVersion": names.API_VERSION,
             "kind": "Office",
-            "metadata": {"name": name, "uid": uid},
+            "metadata": {"name": name},
             "status": dict(status),
         }
         call = self._objects.patch_namespaced_custom_object_status(

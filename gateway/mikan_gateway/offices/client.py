@@ -7,8 +7,11 @@ from kubernetes.aio.config.config_exception import ConfigException
 from mikan_gateway.exceptions import ConfigError
 
 
-async def connect() -> ApiClient:
+async def connect(kubeconfig: str | None = None) -> ApiClient:
     """A client for whatever cluster this process is meant to use; nothing is asked of it yet.
+
+    Args:
+        kubeconfig: path to use outside a cluster; by default the user's own.
 
     Raises:
         ConfigError: neither a service account nor a usable kubeconfig.
@@ -18,7 +21,7 @@ async def connect() -> ApiClient:
         config.load_incluster_config(client_configuration=configuration)
     except ConfigException:
         try:
-            await config.load_kube_config(client_configuration=configuration)
+            await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
         except (ConfigException, OSError) as error:
             raise ConfigError(f"no access to Kubernetes: neither a service account nor KUBECONFIG ({error})") from None
     return ApiClient(configuration)

@@ -114,7 +114,8 @@ class _Routes:
     async def _lines(self, conversation: str, after: int) -> AsyncIterator[bytes]:
         yield b"\n"  # so that headers and the first byte arrive at once
         async for event in self._platform.feed.events(conversation, after):
-            yield b"\n" if event is None else event.model_dump_json(by_alias=True, exclude_defaults=True).encode() + b"\n"
+            line = "" if event is None else event.model_dump_json(by_alias=True, exclude_defaults=True)
+            yield f"{line}\n".encode()
 
 
 def _conversation(request: Request) -> str:

@@ -44,7 +44,7 @@ class Notes:
 
     @property
     def written(self) -> list[tuple[object, object]]:
-        return [(status["lastActivityTime"], status["runningSessions"]) for _, _, status in self.api.statuses]
+        return [(status["lastActivityTime"], status["runningSessions"]) for _, status in self.api.statuses]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def notes() -> Notes:
 async def test_the_first_edge_is_written_at_once(notes: Notes) -> None:
     await notes.touch(1)
 
-    assert notes.api.statuses == [(KEY, "uid-1", {"lastActivityTime": "2026-01-02T03:00:00Z", "runningSessions": 1})]
+    assert notes.api.statuses == [(KEY, {"lastActivityTime": "2026-01-02T03:00:00Z", "runningSessions": 1})]
 
 
 async def test_edges_of_quick_turns_are_joined(notes: Notes) -> None:
@@ -115,3 +115,11 @@ async def test_an_office_that_is_gone_is_left_alone(notes: Notes) -> None:
     await notes.time.pass_(100)
 
     assert notes.api.requests == ["status"]
+
+
+async def test_an_office_made_anew_is_told_again(notes: Notes) -> None:
+    await notes.touch(1)
+    notes.directory.observe(manifest("C1", 2, uid="uid-2"))
+    await notes.touch(1)
+
+    assert notes.written == [("2026-01-02T03:00:00Z", 1), ("2026-01-02T03:00:00Z", 1)]
