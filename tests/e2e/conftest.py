@@ -1,6 +1,7 @@
 """Fixtures of tests with real pods: one cluster and one release for the whole run, a conversation for each test."""
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,8 +49,7 @@ def release(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
     shared = Release(kubectl, helm, name="e2e", namespace="e2e")
     shared.install()
     yield shared
-    shared.uninstall()
-    kubectl("delete", "namespace", shared.offices, shared.namespace, "--timeout=120s")
+    shared.remove()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,8 +65,16 @@ def resting(request: pytest.FixtureRequest, kubectl: Kubectl, helm: Helm) -> Ite
     Chat(quiet).say("run: true")
     time.sleep(15)
     yield Resting(quiet, since=time.time())
-    quiet.uninstall()
-    kubectl("delete", "namespace", quiet.offices, quiet.namespace, "--timeout=120s")
+    quiet.remove()
+
+
+@pytest.fixture
+def own(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
+    """A release of a test's own, not yet installed; whatever is left of it is removed."""
+    name = f"own-{secrets.token_hex(3)}"
+    release = Release(kubectl, helm, name=name, namespace=name)
+    yield release
+    release.remove()
 
 
 @pytest.fixture

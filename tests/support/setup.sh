@@ -27,7 +27,11 @@ fi
 .venv/bin/uv sync --quiet --locked --all-extras --group dev
 
 case ${1:-} in
-	--tests) packages postgresql procps iproute2 openssl ;;
+	--tests)
+		packages postgresql procps iproute2 openssl
+		# For the independent model server that the tests talk to.
+		command -v npm >/dev/null || packages nodejs npm
+		;;
 	"") ;;
 	*) echo "usage: setup.sh [--tests]" >&2; exit 2 ;;
 esac

@@ -17,7 +17,8 @@ from typing import Any
 
 from mikan_api import names
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform, office_key
-from mikan_cluster.commands import Helm, Kubectl, eventually
+from mikan_cluster.commands import Helm, Kubectl, eventually, run
+from mikan_dev.paths import CLUSTER_SCRIPTS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CHART = REPOSITORY / "charts" / "mikan"
@@ -50,6 +51,12 @@ class Release:
     def uninstall(self) -> None:
         """Uninstall the chart; what it keeps stays."""
         self.helm("uninstall", self.name, "--namespace", self.namespace, "--wait", "--timeout", "120s")
+
+    def remove(self) -> None:
+        """Uninstall, delete both namespaces with all that is in them, and make the volumes free again."""
+        self.helm("uninstall", self.name, "--namespace", self.namespace, "--ignore-not-found", "--wait")
+        self.kubectl("delete", "namespace", self.offices, self.namespace, "--ignore-not-found", "--timeout=120s")
+        run([str(CLUSTER_SCRIPTS / "volumes.sh"), "reclaim"])
 
     def office_key(self, conversation: str) -> OfficeKey:
         """Key of a console conversation's office."""
