@@ -17,6 +17,7 @@ from mikan_gateway.ports import ChatPlatform, RunRecord, Target
 from mikan_gateway.rendering.draft import Draft
 from mikan_gateway.rendering.outbox import Outbox
 from mikan_gateway.runtime.clock import Clock
+from mikan_gateway.storage.outgoing import Outgoing
 
 PLACEHOLDER = 0.4
 """Seconds that a run may show nothing at all."""
@@ -55,6 +56,8 @@ class RunView:
         self._target: Target = run.target
         self._lock = asyncio.Lock()
         self._shown: list[_Part] = []
+        self._intent: Outgoing | None = None
+        """The first message's, stored while nothing is to be shown yet: one commit less before people see it."""
         self._loaded = False
         self._closed = False
         self._answered = False
@@ -203,11 +206,15 @@ class RunView:
                 generation = shown.generation + 1
         else:
             generation = 0
-        message_id = await self._outbox.post(
-            self._platform, self._target, self.run.run_id, _slot(index, generation), text
-        )
+        message_id = await self._post(_slot(index, generation), text)
         # What a post showed survives a crash, so it needs no edit to be final.
         self._shown[index : index + 1] = [_Part(message_id, text, generation, draft=False)]
+
+    async def _post(self, slot: str, text: str) -> str:
+        intent, self._intent = self._intent, None
+        if intent is not None and intent.slot == slot and intent.message_id is None:
+            return await self._outbox.send(self._platform, self._target, intent, text)
+        return await self._outbox.post(self._platform, self._target, self.run.run_id, slot, text)
 
     async def _remove_from(self, index: int) -> None:
         for part in self._shown[index:]:
@@ -218,7 +225,7 @@ class RunView:
         async with self._lock:
             await self._load()
             if not self._shown:
-                await self._outbox.begin(self.run.run_id, _slot(0, 0))
+                self._intent = await self._outbox.begin(self.run.run_id, _slot(0, 0))
 
     async def _load(self) -> None:
         """What an earlier process posted of this run."""
