@@ -211,12 +211,12 @@ def render(resource: Resource) -> str:
 
 
 def render_for_chart(resource: Resource) -> str:
-    """The same, as a Helm template: installed if asked for, and kept when the release goes."""
+    """The same, as a Helm template: installed unless somebody else did, and kept when the release goes."""
     name_line = f"  name: {resource.crd_name}\n"
     keep = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
-    header, body = HEADER, render(resource).removeprefix(HEADER)
-    name = name_line.split()[-1]
-    return header + f'{{{{- if include "mikan.ownsCrd" (dict "root" . "name" "{name}") }}}}\n' + body.replace(name_line, name_line + keep, 1) + "{{- end }}\n"
+    ours = f'{{{{- if include "mikan.ownsCrd" (dict "root" . "name" "{resource.crd_name}") }}}}\n'
+    body = render(resource).removeprefix(HEADER).replace(name_line, name_line + keep, 1)
+    return f"{HEADER}{ours}{body}{{{{- end }}}}\n"
 
 
 def files(root: Path) -> dict[Path, str]:
