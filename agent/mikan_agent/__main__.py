@@ -5,13 +5,22 @@ import logging
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from mikan_agent.config import Config
-from mikan_agent.exceptions import ConfigError
-from mikan_api.logs import configure_logging
+if TYPE_CHECKING:
+    from mikan_agent.config import Config
 
 
-async def serve(config: Config) -> None:
+def end_at_once_on_sigterm() -> None:
+    """Until the agent can drain there is nothing to drain.
+
+    Process 1 of a container ignores a signal that has no handler: without this one a pod that is deleted while it
+    imports would stay for its whole grace period.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
+async def serve(config: "Config") -> None:
     """Run the agent until it is drained or told to end."""
     from mikan_agent.app import Agent  # a wrong environment is named before anything heavy is imported
 
@@ -24,6 +33,11 @@ async def serve(config: Config) -> None:
 
 def main() -> int:
     """Read the environment and serve; returns the exit code."""
+    end_at_once_on_sigterm()
+    from mikan_agent.config import Config
+    from mikan_agent.exceptions import ConfigError
+    from mikan_api.logs import configure_logging
+
     try:
         config = Config.from_environ(os.environ)
     except ConfigError as error:

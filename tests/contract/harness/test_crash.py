@@ -146,6 +146,14 @@ def test_a_wrong_environment_is_named_in_one_line_with_exit_code_two() -> None:
     assert done.stderr == "mikan-agent: MIKAN_OFFICE_PLATFORM is not set\n"
 
 
+def test_told_to_end_while_it_still_imports_the_process_obeys() -> None:
+    program = (
+        "import os, signal; from mikan_agent.__main__ import end_at_once_on_sigterm as handle;"
+        "handle(); os.kill(os.getpid(), signal.SIGTERM); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_connecting_imports_no_heavy_library() -> None:
     probe = "import sys, json, mikan_agent.app; print(json.dumps(sorted(m.split('.')[0] for m in sys.modules)))"
     loaded = set(json.loads(subprocess.check_output([sys.executable, "-c", probe], text=True)))
