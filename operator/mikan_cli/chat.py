@@ -45,7 +45,7 @@ class Chat:
         """
         if len(text) > MAX_SEND_TEXT or len(attach) > MAX_FILES:
             raise ConsoleRefused(f"a message takes {MAX_SEND_TEXT} characters and {MAX_FILES} files")
-        exchange = Exchange(f"t{uuid.uuid4().hex}")
+        exchange = Exchange(_new_id())
         self._display.begin()
         try:
             async with asyncio.timeout(self._timeout or None):
@@ -61,17 +61,14 @@ class Chat:
             await self._save(upload.file_id, upload.file_name, upload.size)
         return exchange
 
+    async def stop(self, thread: str | None = None) -> None:
+        """Say `stop`, and leave it to the answer that is under way to show what came of it."""
+        await self._console.send(self._message(_new_id(), "stop", thread))
+
     async def _exchange(self, exchange: Exchange, text: str, attach: Sequence[Path], thread: str | None) -> None:
         after = await self._console.last_event()
         files = [await self._attach(exchange.message_id, index, file) for index, file in enumerate(attach)]
-        message = ConsoleSend(
-            message_id=exchange.message_id,
-            user_id=self._person.user_id,
-            user_name=self._person.name,
-            text=text,
-            thread=thread,
-            attachments=tuple(files),
-        )
+        message = self._message(exchange.message_id, text, thread, files)
         follow = asyncio.create_task(self._follow(exchange, after))
         try:
             accepted = await self._console.send(message)
@@ -83,6 +80,18 @@ class Chat:
         finally:
             follow.cancel()
             await asyncio.gather(follow, return_exceptions=True)
+
+    def _message(
+        self, message_id: str, text: str, thread: str | None, files: Sequence[ConsoleFile] = ()
+    ) -> ConsoleSend:
+        return ConsoleSend(
+            message_id=message_id,
+            user_id=self._person.user_id,
+            user_name=self._person.name,
+            text=text,
+            thread=thread,
+            attachments=tuple(files),
+        )
 
     async def _attach(self, message_id: str, index: int, file: Path) -> ConsoleFile:
         file_id = f"{message_id}-{index}"
@@ -104,3 +113,7 @@ class Chat:
         path = await asyncio.to_thread(free_path, self._save_to, name)
         await self._console.get_file(file_id, path)
         self._display.note(f"file: {path} ({size} bytes)")
+
+
+def _new_id() -> str:
+    return f"t{uuid.uuid4().hex}"

@@ -103,14 +103,14 @@ async def _converse(chat_: Chat, display: Display, thread: str | None) -> None:
 async def _say_stoppable(chat_: Chat, text: str, thread: str | None) -> None:
     """Say something; Ctrl-C meanwhile says `stop`, a second one leaves."""
     loop = asyncio.get_running_loop()
-    stopping: set[asyncio.Task[object]] = set()
+    stopping: set[asyncio.Task[None]] = set()
     saying = asyncio.create_task(chat_.say(text, (), thread))
 
     def interrupt() -> None:
         if stopping:
             saying.cancel()
         else:
-            stopping.add(asyncio.create_task(chat_.say("stop", (), thread)))
+            stopping.add(asyncio.create_task(chat_.stop(thread)))
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     try:

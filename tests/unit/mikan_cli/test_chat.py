@@ -68,6 +68,19 @@ async def test_the_answer_is_printed_when_all_of_it_is_there(world: ConsoleWorld
     assert terminal.err.getvalue() == "⚙ `bash: ls`\n⚙ `bash: pwd`\n"
 
 
+async def test_stop_is_said_while_an_answer_is_under_way(world: ConsoleWorld, terminal: Terminal) -> None:
+    async def reply(target: Target) -> None:
+        message_id = await world.platform.post(target, "half", "n1")
+        await terminal.chat.stop()
+        await world.platform.edit(target, message_id, "half\n\n_(Stopped.)_")
+        await world.platform.set_working(target, False)
+
+    await terminal.say("count", reply)
+
+    assert [m.event.message.text for m in world.intake.messages] == ["count", "stop"]
+    assert terminal.out.getvalue() == "half\n\n_(Stopped.)_\n"
+
+
 async def test_what_answers_others_is_not_shown(world: ConsoleWorld, terminal: Terminal) -> None:
     async def reply(target: Target) -> None:
         other = Target("C1", None, "somebody-else")
