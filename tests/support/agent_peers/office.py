@@ -116,6 +116,7 @@ def run_request(
     scheduled: bool = False,
     attachments: tuple[Attachment, ...] = (),
     can_upload: bool = True,
+    model: str = "test/model",
 ) -> RunRequest:
     """A run."""
     key = parse_session_key(session_key)
@@ -132,7 +133,7 @@ def run_request(
         log_number=log_number,
         kind="scheduled" if scheduled else "message",
         info=MessagingInfo(platform=Platform.CONSOLE, trust_model=TrustModel.MEMBERSHIP, can_upload=can_upload),
-        llm=Llm(model="test/model"),
+        llm=Llm(model=model),
         budgets=budgets or Budgets(),
         door_policy=DoorPolicy(),
         queued_at=EPOCH,
