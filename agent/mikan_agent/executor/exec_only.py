@@ -18,6 +18,7 @@ from typing import Protocol
 
 from mikan_agent.executor import scripts
 from mikan_agent.executor.exceptions import (
+    ConnectionLost,
     ExecutorError,
     InvalidRequest,
     ProtocolViolation,
@@ -44,6 +45,7 @@ WRITE_CHUNK = 72 * 1024
 """Bytes whose base64 is an argument; Linux takes 128 KiB."""
 _ARGUMENT_LIMIT = 128 * 1024 - 1
 _KILL_PAUSE = 0.2
+_KILL_ROUNDS = 25
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -181,12 +183,14 @@ class ExecOnlyExecutor:
 
     async def _kill(self, run: "_Run", grace: float) -> None:
         """End a run, which may not even have begun yet."""
-        while True:
+        for _ in range(_KILL_ROUNDS):
             survivors = await self._call(scripts.KILL, run.run_id, str(max(0, round(grace * 20))))
             run.survivors = _number(survivors)
             done, _ = await asyncio.wait({run.ended}, timeout=_KILL_PAUSE)
             if done or run.survivors:
                 return
+        run.ended.cancel()
+        raise ConnectionLost("the command could be neither found nor ended")
 
     async def _deliver(
         self, result: ExecResult, request: ExecRequest, directory: str, on_output: OnOutput | None

@@ -47,7 +47,12 @@ reply "$code $(($(wc -c <"$dir/out"))) $(($(wc -c <"$dir/err")))"
 """
 
 KILL = r"""
-living() { grep -lsF -- "MIKAN_RUN_ID=$run" /proc/[0-9]*/environ; }
+living() {
+  for file in /proc/[0-9]*/environ; do
+    # Not grep alone: busybox's sees a file with NUL bytes up to the first of them.
+    { tr '\0' '\n' <"$file" | grep -qxF -- "MIKAN_RUN_ID=$run"; } 2>/dev/null && echo "$file"
+  done
+}
 send() { for file in $(living); do pid=${file#/proc/}; kill -s "$1" "${pid%/environ}" 2>/dev/null; done; }
 pause() { sleep 0.05 2>/dev/null || sleep 1; }
 run=$1 left=$2

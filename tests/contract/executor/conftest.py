@@ -18,11 +18,16 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="session")
-def helper_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def go() -> str:
+    """The Go tool."""
+    return shutil.which("go") or subprocess.check_output([REPOSITORY / "tests/cluster/go.sh"], text=True).strip()
+
+
+@pytest.fixture(scope="session")
+def helper_binary(go: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sandbox helper, built from this checkout."""
     if (built := os.environ.get("MIKAN_SANDBOX_HELPER")) is not None:
         return Path(built)
-    go = shutil.which("go") or subprocess.check_output([REPOSITORY / "tests/cluster/go.sh"], text=True).strip()
     binary = tmp_path_factory.mktemp("helper") / "mikan-sandbox"
     subprocess.run(
         [go, "build", "-trimpath", "-buildvcs=false", "-o", binary, "."],

@@ -156,6 +156,18 @@ class Sandbox:
         return HelperExecutor(self.dialer, CONFIG, CONTEXT, **options)
 
 
+@pytest.fixture
+def config() -> ExecutorConfig:
+    """What any Executor of these pods is."""
+    return CONFIG
+
+
+@pytest.fixture
+def context() -> PathContext:
+    """The workspace of these pods."""
+    return CONTEXT
+
+
 MakeSandbox = Callable[..., Sandbox]
 
 
