@@ -72,6 +72,8 @@ async def _spawn(arguments: Sequence[str]) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            # Ctrl-C in the terminal is for us to handle: it must not cut the connection.
+            start_new_session=True,
         )
     except (FileNotFoundError, PermissionError):
         raise ClusterUnusable(

@@ -16,6 +16,7 @@ from mikan_cli.console import Console, FixedUrl, Transport
 from mikan_cli.display import Display, PlainDisplay, TerminalDisplay
 from mikan_cli.exceptions import CliError, ClusterUnusable
 from mikan_cli.kubectl import PortForward, Release, read_console_token
+from mikan_cli.lines import LineReader
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Talk to mikan from a terminal.")
 
@@ -54,6 +55,8 @@ def chat(
     except (CliError, InvalidValue) as error:
         _complain(error)
         raise typer.Exit(1) from None
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise typer.Exit(130) from None
 
 
 async def _chat(
@@ -69,6 +72,7 @@ async def _chat(
     save: Path | None,
     timeout: float,  # noqa: ASYNC109  of one answer, not of this call
 ) -> None:
+    _end_well_on(signal.SIGTERM, signal.SIGHUP)
     token = _read_token(token_file) if token_file else ""
     if url and not token:
         raise CliError("--url needs a token", "Give its file with --token-file.")
@@ -86,10 +90,12 @@ async def _chat(
 
 async def _converse(chat_: Chat, display: Display, thread: str | None) -> None:
     display.note(HINT)
+    lines = LineReader()
     while True:
-        try:
-            text = await asyncio.to_thread(input, "> ")
-        except (EOFError, KeyboardInterrupt):
+        sys.stdout.write("> ")
+        sys.stdout.flush()
+        text = await lines.next()
+        if text is None:
             return
         if text.strip():
             try:
@@ -118,6 +124,14 @@ async def _say_stoppable(chat_: Chat, text: str, thread: str | None) -> None:
         await asyncio.gather(*stopping)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+def _end_well_on(*numbers: signal.Signals) -> None:
+    """Have these signals unwind us like Ctrl-C does, so that no kubectl is left behind."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101  called from a coroutine
+    for number in numbers:
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _read_token(file: Path) -> str:
