@@ -116,7 +116,7 @@ def _links_container(plan: OfficePlan) -> Manifest:
         "links",
         plan.installation.images.agent,
         read_only_root=True,
-        command=["python", "-c", _LINKS, *(f"{link}={target}" for link, target in sorted(links.items()))],
+        command=["python3", "-c", _LINKS, *(f"{link}={target}" for link, target in sorted(links.items()))],
         volumeMounts=[_workspace_mount(plan)],
     )
 

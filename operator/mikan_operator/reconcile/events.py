@@ -50,7 +50,7 @@ class EventRecorder:
         event = {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
-            "metadata": {"generateName": f"{meta.name}.", "namespace": self._namespace},
+            "metadata": {"generateName": f"{meta.name}-", "namespace": self._namespace},
             "eventTime": self._clock().isoformat(timespec="microseconds"),
             "reportingController": f"{names.GROUP}/{names.OPERATOR}",
             "reportingInstance": self._instance[:128],
@@ -70,4 +70,4 @@ class EventRecorder:
             await self._store.create(EVENT, event)
         except ApiError as error:
             # The condition says the same; an Event is never worth a retry of the reconcile.
-            logger.warning("event not written", extra={"object": meta.name, "reason": str(error)})
+            logger.warning("event not written: %s", error, extra={"object": meta.name})

@@ -137,7 +137,8 @@ async def load_configuration() -> Any:
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
             config.load_incluster_config(client_configuration=configuration)
         else:
-            await config.load_kube_config(client_configuration=configuration)
+            # Named here, since the library takes the variable only once, when it is imported.
+            await config.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
         raise errors.ConfigError(f"no access to a cluster: {error}") from None
     # 5,000 offices may wake at once: as many connections as workers, never more.

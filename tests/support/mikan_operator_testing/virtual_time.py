@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0

@@ -1,0 +1,62 @@
+"""An operator process against a real API server, where a kubelet runs the pods."""
+
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mikan_dev.paths import cache_dir, state_dir
+from mikan_operator.storage.kubernetes import KubernetesApi, connect, load_configuration
+from mikan_operator_testing.cluster import install_crds, kubeconfig
+from mikan_operator_testing.live import Live, live, write_inputs
+
+HELPER_IMAGE = "localhost/mikan-sandbox-helper:dev"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of these need a cluster."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in Path(item.path).parents:
+            item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture
+async def idle_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Live]:
+    """Namespaces and volumes, and an operator that is not started yet."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig()))
+    async with connect(await load_configuration()) as api:
+        await install_crds(KubernetesApi(api, "default"))
+        write_inputs(tmp_path, HELPER_IMAGE, idleTimeout="1h")
+        async with live(api, tmp_path, state_dir() / "local-volumes", HELPER_IMAGE, "operator-it") as world:
+            yield world
+
+
+@pytest.fixture
+async def world(idle_world: Live) -> Live:
+    """The same with the operator running."""
+    await idle_world.start(kubeconfig())
+    return idle_world
+
+
+class InPod:
+    """Runs commands in pods."""
+
+    def __init__(self, world: Live) -> None:
+        self._base = [str(cache_dir() / "bin" / "kubectl"), "--kubeconfig", str(kubeconfig())]
+        self._namespace = world.offices_namespace
+
+    def __call__(self, pod: str, container: str, *command: str) -> str:
+        """Standard output of a command."""
+        line = [*self._base, "exec", "-n", self._namespace, pod, "-c", container, "--", *command]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def in_pod(world: Any) -> InPod:
+    return InPod(world)
