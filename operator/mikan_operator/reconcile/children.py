@@ -57,13 +57,15 @@ class Children:
             NotOwned: a name is taken.
             ApiError: the first failure, after all have been tried.
         """
-        account, *others = self._access(plan, keys, epoch)
-        fingerprint = digest([manifest for _, manifest in (account, *others)])
+        account, secret, role, binding = chains = self._access(plan, keys, epoch)
+        fingerprint = digest([manifest for _, manifest in chains])
         tasks: list[Coroutine[Any, Any, None]] = []
         if self._verified.get(plan.uid) != fingerprint:
-            # A pod is refused while its service account is missing; everything else may come in any order.
-            ready = asyncio.create_task(self._settle(*account, plan, read_first=running))
-            tasks += [self._settle(*other, plan, read_first=running) for other in others]
+            # A pod is refused while its service account is missing, and a binding while its role is. All else may
+            # come in any order.
+            ready = asyncio.create_task(self._settle(account, plan, read_first=running))
+            tasks.append(self._settle(secret, plan, read_first=running))
+            tasks.append(self._settle(role, plan, then=binding, read_first=running))
         else:
             ready = asyncio.create_task(asyncio.sleep(0))
         tasks += [self._create_pod(pod, plan, ready) for pod in pods]
@@ -80,7 +82,19 @@ class Children:
             (ROLE_BINDING, access.role_binding(plan, self._namespace)),
         ]
 
-    async def _settle(self, kind: Kind, manifest: Manifest, plan: OfficePlan, *, read_first: bool) -> None:
+    async def _settle(
+        self,
+        child: tuple[Kind, Manifest],
+        plan: OfficePlan,
+        *,
+        then: tuple[Kind, Manifest] | None = None,
+        read_first: bool,
+    ) -> None:
+        await self._put_right(*child, plan, read_first=read_first)
+        if then:
+            await self._put_right(*then, plan, read_first=read_first)
+
+    async def _put_right(self, kind: Kind, manifest: Manifest, plan: OfficePlan, *, read_first: bool) -> None:
         name = manifest["metadata"]["name"]
         if not read_first:
             try:

@@ -41,9 +41,12 @@ class EventRecorder:
         self._instance = instance
 
     async def warn(self, kind: Kind, meta: Meta, states: Iterable[State]) -> None:
-        """Tell of each fault once; the same fault under two conditions counts once."""
-        faults = {(state.reason, state.message) for state in states if state.reason not in QUIET}
-        for reason, message in sorted(faults):
+        """Tell of each fault once: several conditions may have the same reason, the longest message tells the most."""
+        faults: dict[Reason, str] = {}
+        for state in states:
+            if state.reason not in QUIET:
+                faults[state.reason] = max(state.message, faults.get(state.reason, ""), key=len)
+        for reason, message in faults.items():
             await self._write(kind, meta, reason, message)
 
     async def _write(self, kind: Kind, meta: Meta, reason: Reason, message: str) -> None:

@@ -26,7 +26,7 @@ def nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, An
 
 
 def every_node() -> list[Any]:
-    found = []
+    found: list[tuple[str, dict[str, Any]]] = []
     for resource in RESOURCES:
         schema = custom_resource_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         for part in ("spec", "status"):

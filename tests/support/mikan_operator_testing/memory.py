@@ -1,5 +1,6 @@
 """An API server in memory: enough of it to reconcile against, with every write on record."""
 
+import asyncio
 import copy
 import itertools
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mikan_operator.exceptions import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from mikan_operator.storage.kinds import POD, SERVICE_ACCOUNT, Kind, Manifest
+from mikan_operator.storage.kinds import POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
 
 Changed = Callable[[Kind, Manifest, bool], None]
 
@@ -22,6 +23,8 @@ class MemoryStore:
         self.changed: Changed = lambda kind, manifest, deleted: None
         self.writes: list[tuple[str, str, str]] = []
         """(verb, plural, name) of every write of the operator."""
+        self.slow: dict[str, int] = {}
+        """Plural -> over how many turns of the loop making one takes."""
         self.failures: dict[tuple[str, str], ApiError] = {}
         """(verb, plural) -> what to answer, until removed."""
 
@@ -81,15 +84,21 @@ class MemoryStore:
         return [o for o in found if not name or (o["metadata"].get("labels") or {}).get(name) == value]
 
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
-        """Make an object; a pod needs its service account, as admission says."""
+        """Make an object; a pod needs its service account and a binding its role, as the API server says."""
         name = manifest["metadata"].get("name") or f"{manifest['metadata']['generateName']}{next(self._versions)}"
         self.writes.append(("create", kind.plural, name))
+        for _ in range(self.slow.get(kind.plural, 0)):
+            await asyncio.sleep(0)
         self._fail("create", kind)
         if (kind.plural, name) in self._objects:
             raise AlreadyExists(f"{kind.plural} {name} already exists", 409)
         account = manifest.get("spec", {}).get("serviceAccountName") if kind == POD else None
         if account and (SERVICE_ACCOUNT.plural, account) not in self._objects:
             raise Forbidden(f"error looking up service account {account}", 403)
+        role = manifest.get("roleRef", {}).get("name")
+        if role and (ROLE.plural, role) not in self._objects:
+            # Whoever may not bind at will must hold what the role grants, so it is looked up.
+            raise NotFound(f"roles {role} not found", 404)
         stored = copy.deepcopy(manifest)
         stored["metadata"] = {**stored["metadata"], "name": name}
         return copy.deepcopy(self.put(kind, stored))

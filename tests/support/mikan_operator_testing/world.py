@@ -139,7 +139,7 @@ class World:
         """The message of a condition."""
         found = self.store.peek(OFFICE, key)
         assert found is not None
-        return next(c.get("message", "") for c in found["status"]["conditions"] if c["type"] == kind)
+        return str(next(c.get("message", "") for c in found["status"]["conditions"] if c["type"] == kind))
 
     def events(self) -> list[tuple[str, str]]:
         """(object, reason) of every Event."""

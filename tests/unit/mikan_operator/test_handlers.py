@@ -1,6 +1,7 @@
 """Kopf watches, and does nothing else."""
 
 import logging
+from typing import Any
 
 from mikan_operator.handlers import build_registry, build_settings
 from mikan_operator.storage.kinds import OFFICE
@@ -32,12 +33,12 @@ async def test_an_event_reaches_the_cache_and_the_watchs_record() -> None:
     world = World()
     watches = Watches(lambda: 0.0)
     registry = build_registry(world.intake, watches)
-    handler = next(h for h in registry._watching.get_all_handlers() if h.id == "watch-offices")
+    observe: Any = next(h for h in registry._watching.get_all_handlers() if h.id == "watch-offices").fn
     manifest = {"metadata": {"name": "o", "uid": "u", "resourceVersion": "1"}, "spec": {}}
 
-    await handler.fn(event={"type": "ADDED", "object": manifest})
+    await observe(event={"type": "ADDED", "object": manifest})
     assert len(world.cache.offices) == 1
-    await handler.fn(event={"type": "DELETED", "object": manifest})
+    await observe(event={"type": "DELETED", "object": manifest})
 
     assert len(world.cache.offices) == 0
     assert watches.count(OFFICE) == 2

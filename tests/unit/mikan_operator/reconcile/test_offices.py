@@ -53,6 +53,18 @@ async def test_a_new_office_gets_all_its_children_owned_by_it() -> None:
     assert world.conditions(key) == RUNNING
 
 
+@pytest.mark.parametrize("slow", ["serviceaccounts", "roles", "secrets", "pods"])
+async def test_whichever_child_is_slow_none_is_refused_for_want_of_another(slow: str) -> None:
+    world = World()
+    world.store.slow[slow] = 50
+
+    key = await world.open()
+
+    made = [plural for verb, plural, _ in world.store.writes if verb == "create"]
+    assert sorted(made) == ["pods", "pods", "rolebindings", "roles", "secrets", "serviceaccounts"]
+    assert world.conditions(key) == RUNNING
+
+
 async def test_the_status_names_pods_policy_and_model() -> None:
     world = World(llm={"model": "scripted/other"})
 
