@@ -6,6 +6,7 @@ What it needs to be allowed (the chart's Roles hold exactly this):
 Namespace  Resource                     Verbs                             Why
 =========  ===========================  ================================  ===================================
 offices    mikan.dev offices, vaults    get, list, watch                  the wishes; a second look
+offices    mikan.dev offices            patch                             the finalizer of dataRetention: Delete
 offices    mikan.dev offices/status,    patch                             conditions, by server-side apply
            vaults/status
 offices    mikan.dev                    update                            blockOwnerDeletion, where the cluster
@@ -46,6 +47,7 @@ from mikan_operator.lease import Lease
 from mikan_operator.reconcile.children import Children
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.offices import OfficeReconciler
+from mikan_operator.reconcile.retention import Retention
 from mikan_operator.reconcile.vault_binding import VaultInspector
 from mikan_operator.reconcile.vaults import VaultReconciler
 from mikan_operator.resync import Resync
@@ -74,9 +76,10 @@ class Operator:
         cache = Cache()
         inspector = VaultInspector(cache, store)
         children = Children(cache, store, config.offices_namespace)
+        retention = Retention(cache, store, children, installation)
         events = EventRecorder(store, utc_now, config.offices_namespace, config.identity)
         self._offices = OfficeReconciler(
-            cache, store, children, inspector, events, lambda: inputs.current, installation, utc_now
+            cache, store, children, retention, inspector, events, lambda: inputs.current, installation, utc_now
         )
         self._vaults = VaultReconciler(cache, store, inspector, events, utc_now)
         self._intake = Intake(cache, self._queue)

@@ -65,6 +65,8 @@ class OfficeObject:
     status: OfficeStatus
     epoch: int
     """Token epoch; raised by an admin to make older tokens invalid."""
+    finalized: bool
+    """Whether our finalizer is on it."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> "OfficeObject":
@@ -78,6 +80,7 @@ class OfficeObject:
             fault=fault,
             status=status or OfficeStatus(),
             epoch=int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 16 else 0,
+            finalized=names.FINALIZER in (manifest["metadata"].get("finalizers") or ()),
         )
 
 

@@ -25,6 +25,7 @@ from mikan_operator.reconcile.decision import Wish, decide
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.pod_states import pod_state, summary
 from mikan_operator.reconcile.ports import Clock, ObjectStore
+from mikan_operator.reconcile.retention import Retention
 from mikan_operator.reconcile.vault_binding import Binding, VaultInspector
 from mikan_operator.storage.kinds import OFFICE, RUNTIME_CLASS, Manifest
 
@@ -77,6 +78,7 @@ class OfficeReconciler:
         cache: Cache,
         store: ObjectStore,
         children: Children,
+        retention: Retention,
         inspector: VaultInspector,
         events: EventRecorder,
         inputs: Callable[[], Inputs],
@@ -86,6 +88,7 @@ class OfficeReconciler:
         self._cache = cache
         self._store = store
         self._children = children
+        self._retention = retention
         self._inspector = inspector
         self._events = events
         self._inputs = inputs
@@ -100,9 +103,10 @@ class OfficeReconciler:
         office = self._cache.offices.get(key)
         if office is None or office.meta.deleting:
             self._forget(key, office)
-            return None
+            return await self._retention.clean(office) if office is not None and office.finalized else None
         situation = await self._look(office)
         try:
+            await self._retention.keep(office)
             await self._act(situation)
         except NamespaceTerminating:
             return None  # everything here is going; nothing to say and nobody to say it to

@@ -1,16 +1,14 @@
 """An operator process against a real API server, where a kubelet runs the pods."""
 
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mikan_dev.paths import cache_dir, state_dir
+from mikan_dev.paths import state_dir
 from mikan_operator.storage.kubernetes import KubernetesApi, connect, load_configuration
 from mikan_operator_testing.cluster import install_crds, kubeconfig
-from mikan_operator_testing.live import Live, live, write_inputs
+from mikan_operator_testing.live import InPod, Live, live, write_inputs
 
 HELPER_IMAGE = "localhost/mikan-sandbox-helper:dev"
 
@@ -42,21 +40,6 @@ async def world(idle_world: Live) -> Live:
     return idle_world
 
 
-class InPod:
-    """Runs commands in pods."""
-
-    def __init__(self, world: Live) -> None:
-        self._base = [str(cache_dir() / "bin" / "kubectl"), "--kubeconfig", str(kubeconfig())]
-        self._namespace = world.offices_namespace
-
-    def __call__(self, pod: str, container: str, *command: str) -> str:
-        """Standard output of a command."""
-        line = [*self._base, "exec", "-n", self._namespace, pod, "-c", container, "--", *command]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-
 @pytest.fixture
-def in_pod(world: Any) -> InPod:
+def in_pod(world: Live) -> InPod:
     return InPod(world)

@@ -9,10 +9,11 @@ import aiohttp
 import pytest
 
 from mikan_api import names
+from mikan_dev.paths import state_dir
 from mikan_operator.exceptions import NotFound
 from mikan_operator.storage.kinds import LEASE, OFFICE, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, VAULT
 from mikan_operator_testing.cluster import kubeconfig
-from mikan_operator_testing.live import NAMESPACE, Live, address, conditions, office, secret, vault
+from mikan_operator_testing.live import NAMESPACE, InPod, Live, address, conditions, office, secret, vault
 
 RUNNING = ("True", "Running")
 KEY = address("general").key
@@ -192,12 +193,39 @@ async def test_an_image_without_our_user_gets_one(world: Live, in_pod: Any) -> N
     assert in_pod(f"s-{KEY}", "sandbox", "id", "-un") == "mikan\n"
 
 
-async def test_full_layout_sees_the_shared_volume_and_its_links(world: Live, in_pod: Any) -> None:
-    settings = json.loads((world.directory / "operator.json").read_text())
-    settings["images"]["agent"] = "localhost/python:3.11"
-    assert await world.stop() == 0
-    (world.directory / "operator.json").write_text(json.dumps(settings))
-    await world.start(kubeconfig())
+@pytest.fixture
+async def python_world(idle_world: Live) -> Live:
+    """The operator with an agent image that has Python, as the real one does."""
+    file = idle_world.directory / "operator.json"
+    document = json.loads(file.read_text())
+    document["images"]["agent"] = "localhost/python:3.11"
+    file.write_text(json.dumps(document))
+    await idle_world.start(kubeconfig())
+    return idle_world
+
+
+async def test_deleted_data_is_gone_before_the_object_is(python_world: Live) -> None:
+    world = python_world
+    volume = state_dir() / "local-volumes" / f"{world.release_namespace}-offices"
+    await world.make(OFFICE, office("general", dataRetention="Delete"))
+    await world.make(OFFICE, office("other"))
+    other = address("other").key
+    for key in (KEY, other):
+        await world.office_with(key, "SandboxReady", RUNNING)
+    (volume / "offices" / KEY / "link").symlink_to(volume / "offices" / other)
+    (volume / "offices" / other / "kept").touch()
+
+    await world.remove(OFFICE, KEY)
+    await world.gone(OFFICE, KEY)
+
+    assert not (volume / "offices" / KEY).exists()
+    assert not (volume / "records" / KEY).exists()
+    assert (volume / "offices" / other / "kept").exists()
+    await world.gone(POD, f"c-{KEY}")
+
+
+async def test_full_layout_sees_the_shared_volume_and_its_links(python_world: Live) -> None:
+    world, in_pod = python_world, InPod(python_world)
     await world.make(OFFICE, office("general", doorPolicy={"trust": "trusted", "layout": "full"}))
     await world.office_with(KEY, "SandboxReady", RUNNING)
 

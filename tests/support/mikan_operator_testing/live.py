@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,9 +20,11 @@ import aiohttp
 
 from mikan_api import names
 from mikan_api.identity import OfficeAddress, Platform
+from mikan_dev.paths import cache_dir
 from mikan_operator.exceptions import NotFound
-from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind, Manifest
+from mikan_operator.storage.kinds import OFFICE, POD, VAULT, Kind, Manifest
 from mikan_operator.storage.kubernetes import KubernetesApi
+from mikan_operator_testing.cluster import kubeconfig
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -29,6 +32,8 @@ VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=Fals
 PATIENCE = 40.0
 AGENT_IMAGE = "localhost/pause:1"
 SANDBOX_IMAGE = "localhost/python:3.11"
+MODEST = {"resources": {"cpuRequest": "1m", "memoryRequest": "8Mi"}}
+"""Small enough to find a place on a node that other tests use too."""
 
 
 def address(conversation: str) -> OfficeAddress:
@@ -177,7 +182,7 @@ class Live:
         """Write the global settings."""
         file = self.directory / "settings" / "settings.json"
         fresh = file.with_suffix(".new")
-        fresh.write_text(json.dumps(settings))
+        fresh.write_text(json.dumps({"sandbox": MODEST} | settings))
         fresh.replace(file)
 
     async def start(self, kubeconfig: Path) -> None:
@@ -229,11 +234,26 @@ class Live:
         return file.read_text() if file.exists() else ""
 
 
+class InPod:
+    """Runs commands in pods."""
+
+    def __init__(self, world: Live) -> None:
+        self._base = [str(cache_dir() / "bin" / "kubectl"), "--kubeconfig", str(kubeconfig())]
+        self._namespace = world.offices_namespace
+
+    def __call__(self, pod: str, container: str, *command: str) -> str:
+        """Standard output of a command."""
+        line = [*self._base, "exec", "-n", self._namespace, pod, "-c", container, "--", *command]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
 def write_inputs(directory: Path, helper_image: str, **settings: Any) -> None:
     """Everything that is mounted into the operator's pod."""
     for name in ("settings", "keys"):
         (directory / name).mkdir(parents=True, exist_ok=True)
-    (directory / "settings" / "settings.json").write_text(json.dumps(settings))
+    (directory / "settings" / "settings.json").write_text(json.dumps({"sandbox": MODEST} | settings))
     for name in ("gateway", "models"):
         (directory / "keys" / name).write_bytes(secrets.token_bytes(32))
     document = {
@@ -295,6 +315,3 @@ async def _volume(world: Live, volumes: Path, name: str, claim: str) -> None:
     await world.root.create(VOLUME, {"metadata": {"name": name}, "spec": spec})
     request = {"accessModes": modes, "storageClassName": name, "resources": {"requests": capacity}}
     await world.offices.create(CLAIM, {"metadata": {"name": claim}, "spec": request})
-
-
-__all__ = ["OFFICE", "POD", "SECRET", "VAULT", "Live", "address", "conditions", "live", "office", "secret", "vault"]

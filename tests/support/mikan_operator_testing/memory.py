@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from mikan_operator.exceptions import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from mikan_operator.storage.kinds import POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
+from mikan_operator.storage.kinds import OFFICE, POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
 
 Changed = Callable[[Kind, Manifest, bool], None]
 
@@ -128,6 +128,10 @@ class MemoryStore:
             stored["status"] = {**kept, **fields["status"]}
         else:
             stored = _merged(stored, fields)
+            stored["metadata"]["finalizers"] = fields["metadata"].get("finalizers", [])
+            if kind == OFFICE and stored["metadata"].get("deletionTimestamp") and not stored["metadata"]["finalizers"]:
+                self.vanish(kind, name)
+                return stored
         return copy.deepcopy(self._store(kind, stored))
 
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:

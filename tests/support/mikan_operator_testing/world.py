@@ -12,6 +12,7 @@ from mikan_operator.intake import Intake, Work
 from mikan_operator.reconcile.children import Children
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.offices import OfficeReconciler
+from mikan_operator.reconcile.retention import Retention
 from mikan_operator.reconcile.vault_binding import VaultInspector
 from mikan_operator.reconcile.vaults import VaultReconciler
 from mikan_operator.storage.kinds import EVENT, OFFICE, POD, SECRET, VAULT, Kind, Manifest
@@ -71,9 +72,18 @@ class World:
 
     def _restart(self) -> None:
         inspector = VaultInspector(self.cache, self.store)
+        retention = Retention(self.cache, self.store, self.children, INSTALLATION)
         events = EventRecorder(self.store, self.clock, "offices", "operator-0")
         self.offices = OfficeReconciler(
-            self.cache, self.store, self.children, inspector, events, lambda: self.inputs, INSTALLATION, self.clock
+            self.cache,
+            self.store,
+            self.children,
+            retention,
+            inspector,
+            events,
+            lambda: self.inputs,
+            INSTALLATION,
+            self.clock,
         )
         self.vaults = VaultReconciler(self.cache, self.store, inspector, events, self.clock)
 
