@@ -4,6 +4,7 @@ import json
 import subprocess
 import tarfile
 from io import BytesIO
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,42 @@ def test_every_pod_of_the_chart_is_restricted(helm: Helm) -> None:
                 "capabilities": {"drop": ["ALL"]},
             }
             assert "memory" in container["resources"]["limits"]
+
+
+def policy(helm: Helm, name: str, *arguments: str) -> dict[str, Any]:
+    """One of the chart's NetworkPolicies."""
+    return next(
+        o for o in rendered(helm, *arguments) if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == name
+    )
+
+
+def test_a_sandbox_reaches_its_resolvers_wherever_they_are(helm: Helm) -> None:
+    rules = policy(helm, "mikan-sandboxes", "--set", "sandbox.dns={10.0.0.53,fd00::53}")["spec"]["egress"]
+
+    ports = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
+    assert {"to": [{"ipBlock": {"cidr": "10.0.0.53/32"}}, {"ipBlock": {"cidr": "fd00::53/128"}}], "ports": ports} in rules
+
+
+def test_addresses_that_no_sandbox_reaches_anyway_leave_the_policy_valid(helm: Helm) -> None:
+    """The API server refuses a policy whose exceptions lie outside of what they are exceptions from."""
+    found = policy(
+        helm, "mikan-sandboxes",
+        "--set", "networkPolicy.apiServer[0].ip=fd00:10::1",
+        "--set", "networkPolicy.apiServer[1].ip=2001:db8::1", "--set", "networkPolicy.apiServer[1].port=6443",
+        "--set", "sandbox.deniedCIDRs={fc00::/7,2001:db8:1::/48,198.51.100.0/24}",
+    )  # fmt: skip
+
+    blocks = [to["ipBlock"] for rule in found["spec"]["egress"] for to in rule["to"] if "except" in to["ipBlock"]]
+    for block in blocks:
+        whole = ip_network(block["cidr"])
+        assert all(ip_network(e).subnet_of(whole) and e != block["cidr"] for e in block["except"])  # type: ignore[arg-type]
+    named = {e for block in blocks for e in block["except"]}
+    assert named >= {"2001:db8::1/128", "2001:db8:1::/48", "198.51.100.0/24"}
+
+
+def test_what_fences_offices_in_outlives_the_chart_as_they_do(helm: Helm) -> None:
+    for name in ("mikan-agents", "mikan-sandboxes", "mikan-rest"):
+        assert policy(helm, name)["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 @pytest.mark.parametrize(
