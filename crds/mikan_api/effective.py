@@ -48,7 +48,7 @@ def effective_office(spec: OfficeSpec, settings: Settings) -> EffectiveOffice:
     return EffectiveOffice(
         door_policy=policy,
         door_policy_source=source,
-        llm=spec.llm or settings.llm,
+        llm=effective_llm(spec, settings),
         budgets=effective_budgets(spec, settings),
         auto_reply=settings.auto_reply if spec.auto_reply is None else spec.auto_reply == "Enabled",
         idle_timeout=parse_duration(spec.idle_timeout or settings.idle_timeout),
@@ -72,6 +72,12 @@ def effective_door_policy(spec: OfficeSpec, settings: Settings) -> tuple[DoorPol
     if spec.trust_model is TrustModel.OPEN_TRIGGER and policy.layout is Layout.FULL:
         raise InvalidPolicy("an open-trigger conversation can't have the full layout; set spec.doorPolicy")
     return policy, source
+
+
+def effective_llm(spec: OfficeSpec, settings: Settings) -> Llm:
+    """Model and thinking level each by itself: the office's where it has one, else the global one."""
+    own = spec.llm.model_dump(exclude_none=True) if spec.llm else {}
+    return settings.llm.model_copy(update=own)
 
 
 def effective_budgets(spec: OfficeSpec, settings: Settings) -> Budgets:

@@ -20,7 +20,7 @@ from mikan_api.events import MAX_TEXT
 from mikan_api.identity import MAX_CONVERSATION_ID, OfficeAddress, OfficeKey, Platform
 from mikan_api.messaging import ConversationKind, TrustModel
 from mikan_api.sandbox_mode import MAX_SANDBOX_MODE, SANDBOX_MODE_PATTERN
-from mikan_api.settings import Budgets, DoorPolicy, Llm, Name, Resources
+from mikan_api.settings import MODEL_PATTERN, Budgets, DoorPolicy, Name, Resources, ThinkingLevel
 
 MAX_MESSAGE = 32_768
 ConversationId = Annotated[
@@ -123,6 +123,13 @@ class OfficeDoorPolicy(ApiModel):
     layout: Literal["conversation", "shared-support", "full"] = "conversation"
 
 
+class OfficeLlm(ApiModel):
+    """Which model answers here; absent fields = the global settings."""
+
+    model: Annotated[str, Field(min_length=3, max_length=256, pattern=MODEL_PATTERN)] | None = None
+    thinking_level: ThinkingLevel | None = None
+
+
 class OfficeSandbox(ApiModel):
     """Where this office's commands run; absent fields = the global settings."""
 
@@ -155,7 +162,7 @@ class OfficeSpec(ApiModel):
     conversation_kind: ConversationKind = ConversationKind.DIRECT
     display_name: Annotated[str, Field(max_length=256)] | None = None
     door_policy: OfficeDoorPolicy | None = None
-    llm: Llm | None = None
+    llm: OfficeLlm | None = None
     sandbox: OfficeSandbox | None = None
     budgets: Budgets | None = None
     auto_reply: Literal["Enabled", "Disabled"] | None = None

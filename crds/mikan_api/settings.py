@@ -60,10 +60,13 @@ class DoorPolicy(ApiModel):
         return self
 
 
+MODEL_PATTERN = r"^[^/\s]+/\S+$"
+
+
 class Llm(ApiModel):
     """Which model answers. ``provider/model``."""
 
-    model: Annotated[str, Field(min_length=3, max_length=256, pattern=r"^[^/\s]+/\S+$")] = "scripted/demo"
+    model: Annotated[str, Field(min_length=3, max_length=256, pattern=MODEL_PATTERN)] = "scripted/demo"
     thinking_level: ThinkingLevel = ThinkingLevel.OFF
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mikan_api import names
-from mikan_api.effective import InvalidPolicy, effective_budgets, effective_door_policy
+from mikan_api.effective import InvalidPolicy, effective_budgets, effective_door_policy, effective_llm
 from mikan_api.exceptions import InvalidAddress
 from mikan_api.identity import OfficeKey
 from mikan_api.resources import ConditionType, OfficeSpec, OfficeStatus, Reason
@@ -80,7 +80,7 @@ def view_office(record: OfficeRecord, settings: Settings) -> OfficeView:
         uid=record.uid,
         token_epoch=record.epoch,
         address=spec.address,
-        llm=spec.llm or settings.llm,
+        llm=effective_llm(spec, settings),
         budgets=effective_budgets(spec, settings),
         door_policy=policy,
         auto_reply=settings.auto_reply if spec.auto_reply is None else spec.auto_reply == "Enabled",

@@ -66,6 +66,25 @@ def test_an_offices_spec_wins_over_the_settings() -> None:
     assert effective.idle_timeout == timedelta(seconds=90)
 
 
+@pytest.mark.parametrize(
+    ("own", "model", "thinking"),
+    [
+        ({"thinkingLevel": "high"}, "a/b", "high"),
+        ({"model": "c/d"}, "c/d", "low"),
+        ({"model": "c/d", "thinkingLevel": "max"}, "c/d", "max"),
+        ({}, "a/b", "low"),
+    ],
+)
+def test_model_and_thinking_level_come_from_the_office_each_by_itself(
+    own: dict[str, str], model: str, thinking: str
+) -> None:
+    settings = Settings.model_validate({"llm": {"model": "a/b", "thinkingLevel": "low"}})
+
+    llm = effective_office(spec(llm=own), settings).llm
+
+    assert (llm.model, llm.thinking_level) == (model, thinking)
+
+
 def test_variables_of_the_office_win_over_the_settings() -> None:
     settings = Settings.model_validate({"sandbox": {"env": {"A": "1", "B": "1"}}})
 
