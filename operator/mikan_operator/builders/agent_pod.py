@@ -63,6 +63,9 @@ def _mounts(plan: OfficePlan) -> list[Manifest]:
         pods.mount("workspace", names.WORKSPACE),
         pods.mount(pods.OFFICES_VOLUME, plan.paths.directory, sub_path=layout.office_subpath(key)),
         pods.mount(pods.OFFICES_VOLUME, plan.paths.records, sub_path=layout.records_subpath(key)),
+        # The sandbox mounts this directory too. As a mount point it can't be replaced from in here by a link to what
+        # belongs to another office, which the kubelet would follow.
+        pods.mount(pods.OFFICES_VOLUME, plan.paths.history, sub_path=layout.history_subpath(key)),
         pods.mount("tokens", names.TOKENS, read_only=True),
         pods.mount("service-account", _SERVICE_ACCOUNT_PATH, read_only=True),
         pods.mount("tmp", "/tmp"),  # noqa: S108  the pod's own

@@ -135,6 +135,17 @@ def test_only_a_sandbox_gets_the_vault_and_no_sandbox_gets_an_identity(name: str
     assert not [v for v in sandbox["volumes"] if "projected" in v]
 
 
+@pytest.mark.parametrize("name", PLANS)
+def test_no_agent_can_replace_a_directory_that_the_kubelet_mounts_into_another_pod(name: str) -> None:
+    """The kubelet follows links in a ``subPath``, within the volume: to the directories of other offices."""
+    agent, sandbox = agent_pod(PLANS[name], "t")["spec"], sandbox_pod(PLANS[name])["spec"]
+    mount_points = {m["subPath"] for m in agent["containers"][0]["volumeMounts"] if "subPath" in m}
+
+    for mount in sandbox["containers"][0]["volumeMounts"]:
+        below_an_agents = [p for p in mount_points if mount.get("subPath", "").startswith(f"{p}/")]
+        assert not below_an_agents or mount["subPath"] in mount_points
+
+
 def test_the_hash_changes_with_what_only_a_new_pod_can_change() -> None:
     def baked(pod: Manifest) -> str:
         return str(pod["metadata"]["annotations"][names.ANNOTATION_BAKED])
