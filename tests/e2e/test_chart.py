@@ -122,6 +122,13 @@ def test_what_fences_offices_in_outlives_the_chart_as_they_do(helm: Helm) -> Non
         assert policy(helm, name)["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
+def test_a_process_has_five_minutes_to_start_on_a_busy_node(helm: Helm) -> None:
+    probes = [o["spec"]["template"]["spec"]["containers"][0]["startupProbe"] for o in rendered(helm)
+              if o["kind"] == "Deployment"]  # fmt: skip
+
+    assert [p["periodSeconds"] * p["failureThreshold"] for p in probes] == [300, 300, 300]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -113,7 +113,8 @@ imagePullSecrets:
 startupProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: 1
-  failureThreshold: 60
+  # A busy node makes a start slow, and starting again makes it no faster.
+  failureThreshold: 300
 livenessProbe:
   httpGet: {path: /healthz, port: http}
   periodSeconds: 20
