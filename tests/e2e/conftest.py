@@ -12,15 +12,15 @@ from mikan_cluster.commands import Helm, Kubectl
 from mikan_cluster.release import Chat, Release, Resting
 from mikan_dev.paths import cache_dir, state_dir
 
+HERE = Path(__file__).parent
 AT_REST = "test_at_rest.py"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs a cluster; what watches a release at rest comes last, when it need not wait long."""
-    here = Path(__file__).parent
     for item in items:
-        if here in Path(item.path).parents:
+        if HERE in Path(item.path).parents:
             item.add_marker(pytest.mark.e2e)
     items.sort(key=lambda item: item.path.name == AT_REST)
 
@@ -46,7 +46,12 @@ def helm(kubeconfig: Path) -> Helm:
 @pytest.fixture(scope="session")
 def release(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
     """The release that most tests share; those that break one install their own."""
-    shared = Release(kubectl, helm, name="e2e", namespace="e2e")
+    shared = Release(kubectl, helm, name="e2e", namespace="e2e", values=("--values", str(HERE / "values.yaml")))
+    kubectl("create", "namespace", shared.namespace)
+    # The key that the independent model server is asked with; it takes any.
+    kubectl(
+        "create", "secret", "generic", "model-keys", "-n", shared.namespace, "--from-literal=elsewhere=sk-elsewhere"
+    )
     shared.install()
     yield shared
     shared.remove()
@@ -78,5 +83,8 @@ def own(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
 
 
 @pytest.fixture
-def chat(release: Release) -> Chat:
-    return Chat(release)
+def chat(release: Release) -> Iterator[Chat]:
+    """A conversation of the test's own; its office goes when the test is over."""
+    conversation = Chat(release)
+    yield conversation
+    release.kubectl("delete", "office", conversation.key, "-n", release.offices, "--ignore-not-found", "--wait=false")

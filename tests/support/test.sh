@@ -22,6 +22,7 @@ was_up=$(tests/cluster/dev.sh cluster status)
 tests/cluster/dev.sh cluster up
 eval "$(tests/cluster/dev.sh cluster env)"
 tests/cluster/dev.sh cluster load
+tests/cluster/volumes.sh reclaim || true    # of earlier runs on a cluster that stayed up
 case $what in
 	all)
 		say "unit and contract tests"
@@ -33,7 +34,7 @@ case $what in
 		;;
 	integration) .venv/bin/pytest -q tests/integration "${@:2}" ;;
 	e2e) .venv/bin/pytest -q tests/e2e "${@:2}" ;;
-	bench) .venv/bin/python -m mikan_cluster.bench "${@:2}" ;;
+	bench) PYTHONPATH=tests/support:tests/bench .venv/bin/python tests/bench/run.py "${@:2}" ;;
 	*) echo "usage: test.sh [integration|e2e|bench]" >&2; exit 2 ;;
 esac
 say "done"

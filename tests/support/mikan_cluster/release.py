@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -116,6 +117,13 @@ class Release:
             },
             namespace=self.offices,
         )
+
+    def use_model(self, key: OfficeKey, model: str) -> None:
+        """Have an office ask another model, as an admin would."""
+        patch = json.dumps({"spec": {"llm": {"model": model}}})
+        self.kubectl("patch", "office", key, "-n", self.offices, "--type=merge", "-p", patch)
+        # The gateway reads it from its own watch.
+        time.sleep(1)
 
     def logs(self, component: str) -> str:
         """Log of one of the release's processes."""
