@@ -29,7 +29,8 @@ PING_TIMEOUT = 15.0
 """A half-open socket is noticed within the sum of the two."""
 OPEN_TIMEOUT = 10.0
 WELCOME_TIMEOUT = 15.0
-RETRY = Backoff(0.2, 15.0)
+RETRY = Backoff(0.2, 4.0)
+"""Of a gateway that restarts: answers and messages wait for this dial, so the longest wait is short."""
 REFUSED_RETRY = Backoff(10.0, 60.0)
 _CLOSED_FOR_LONG = frozenset({4401, 4409, 4429})
 """Close codes of the gateway: token refused, another agent has taken over, flood. Dialling soon would not help, and two

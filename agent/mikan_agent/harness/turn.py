@@ -27,7 +27,8 @@ from mikan_api.settings import Llm
 class Retries:
     """When a model call that failed is made again."""
 
-    count: int = 4
+    count: int = 6
+    """All of them take 16 to 32 s: a models process whose only pod is replaced is there again within that."""
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 20.0))
     longest: float = 60.0
     """Seconds; a server that asks for a longer wait gets none."""

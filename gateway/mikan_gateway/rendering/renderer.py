@@ -31,7 +31,7 @@ from mikan_api.responder import (
 from mikan_gateway.exceptions import PlatformError, SpoolRefused
 from mikan_gateway.ports import ChatPlatform, RunRecord, Spool
 from mikan_gateway.rendering.outbox import Outbox
-from mikan_gateway.rendering.view import RunView
+from mikan_gateway.rendering.view import FAULT, RunView
 from mikan_gateway.runtime.clock import Clock
 
 SILENT = "[SILENT]"
@@ -82,7 +82,7 @@ class Renderer:
             case DeleteResponse():
                 await view.clear()
             case Diagnostic():
-                await self._notice(view, platform, f"note:{number}", f"{_LEVELS[operation.level]} {operation.text}")
+                await self._diagnose(view, platform, number, operation)
             case Upload():
                 await self._upload(view, platform, operation)
             case RunFinished():
@@ -149,6 +149,13 @@ class Renderer:
         silent = view.run.kind == "scheduled" and text.strip() == SILENT
         await (view.clear() if silent or not text.strip() else view.answer(text))
 
+    async def _diagnose(self, view: RunView, platform: ChatPlatform, number: int, operation: Diagnostic) -> None:
+        is_fault = operation.level == "error"
+        if is_fault:
+            view.explain()
+        slot = f"{FAULT if is_fault else 'note:'}{number}"
+        await self._notice(view, platform, slot, f"{_LEVELS[operation.level]} {operation.text}")
+
     async def _notice(self, view: RunView, platform: ChatPlatform, slot: str, text: str) -> None:
         run = view.run
         await self._outbox.post_logged(platform, run.target, run.office, run.run_id, slot, text)
@@ -182,8 +189,10 @@ class Renderer:
         if operation.outcome is RunOutcome.HANDED_BACK:
             return  # it will be delivered again and has nothing to say yet
         ending = _ENDINGS.get(operation.outcome, "")
-        if operation.detail and operation.outcome in {RunOutcome.FAILED, RunOutcome.BUDGET_EXCEEDED}:
-            ending = f"❌ {operation.detail}"
+        if operation.outcome in {RunOutcome.FAILED, RunOutcome.BUDGET_EXCEEDED}:
+            # The agent has most likely said it already, in words made for people.
+            said = await view.is_explained()
+            ending = "" if said else f"❌ {operation.detail}" if operation.detail else ending
         await view.settle(ending)
         await self._end(view, platform)
 

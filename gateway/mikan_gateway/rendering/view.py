@@ -28,6 +28,8 @@ MAX_TEXT_MESSAGES = 50
 CUT = "\n\n_(The rest of this answer is too long to be shown.)_"
 FINAL = "final"
 """Slot whose intent says that the answer has been shown."""
+FAULT = "fault:"
+"""Begins the slot of a message that says what went wrong."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class RunView:
         self._loaded = False
         self._closed = False
         self._answered = False
+        self._explained = False
         self._began = clock.monotonic()
         self._painted = float("-inf")
         self._timer: asyncio.Task[None] | None = None
@@ -167,6 +170,16 @@ class RunView:
             await self._load()
             return self._answered
 
+    def explain(self) -> None:
+        """What went wrong is being said in a message of its own."""
+        self._explained = True
+
+    async def is_explained(self) -> bool:
+        """Whether people know what went wrong, from this process or an earlier one."""
+        async with self._lock:
+            await self._load()
+            return self._explained
+
     async def end(self) -> None:
         """Paint nothing more; wait for what is under way."""
         self._close()
@@ -233,6 +246,7 @@ class RunView:
             return
         slots = await self._outbox.slots(self.run.run_id)
         self._answered = self._answered or FINAL in slots
+        self._explained = self._explained or any(slot.startswith(FAULT) for slot in slots)
         index = 0
         while (found := _newest(slots, index)) is not None:
             generation, message_id = found

@@ -36,9 +36,14 @@ def test_a_transient_failure_is_repeated_no_sooner_than_asked(
 
 @pytest.mark.parametrize(
     ("error", "attempt"),
-    [(ModelKeyRefused("x"), 0), (ModelUnreachable("x"), 4), (ModelOverloaded("x", retry_after=61.0), 0)],
+    [(ModelKeyRefused("x"), 0), (ModelUnreachable("x"), 6), (ModelOverloaded("x", retry_after=61.0), 0)],
 )
 def test_no_repeat_where_it_would_not_help(
     error: ModelKeyRefused | ModelUnreachable | ModelOverloaded, attempt: int
 ) -> None:
     assert Retries().wait(error, attempt) is None
+
+
+def test_repeats_outlast_the_replacement_of_a_models_pod() -> None:
+    waits = [Retries().wait(ModelUnreachable("x"), attempt) or 0.0 for attempt in range(6)]
+    assert sum(waits) >= 15

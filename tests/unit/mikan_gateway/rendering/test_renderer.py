@@ -267,6 +267,28 @@ async def test_a_failed_run_says_why(stage: Stage) -> None:
     assert stage.platform.shown() == ["❌ the model can't be reached"]
 
 
+@pytest.mark.parametrize("outcome", [RunOutcome.FAILED, RunOutcome.BUDGET_EXCEEDED])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_fault_that_was_told_is_not_told_again_at_the_end(
+    stage: Stage, outcome: RunOutcome, restarted: bool
+) -> None:
+    await stage.apply(RunStarted())
+    await stage.wait(0.5)
+    await stage.apply(Diagnostic(text="The model could not be reached."))
+    if restarted:
+        stage.restart()
+    await stage.apply(RunFinished(outcome=outcome, detail="The model could not be reached."))
+
+    assert stage.platform.shown() == ["❌ The model could not be reached."]
+
+
+async def test_a_warning_does_not_stand_for_the_reason_of_a_failure(stage: Stage) -> None:
+    await stage.apply(RunStarted(), Diagnostic(level="warning", text="no sandbox"))
+    await stage.apply(RunFinished(outcome=RunOutcome.FAILED, detail="no model"))
+
+    assert stage.platform.shown() == ["⚠️ no sandbox", "❌ no model"]
+
+
 async def test_a_diagnostic_is_a_message_of_its_own_once(stage: Stage) -> None:
     await stage.apply(RunStarted(), Respond(text="answer"))
     warning = Diagnostic(level="warning", text="memory is full")
