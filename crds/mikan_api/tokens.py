@@ -20,6 +20,7 @@ Audience = Literal["gateway", "models"]
 
 MIN_KEY_BYTES = 32
 MAX_TOKEN_LENGTH = 512
+MAX_EPOCH_DIGITS = 15
 _PREFIX = "mkn1"
 
 
@@ -30,6 +31,14 @@ class OfficeClaims:
     office: OfficeKey
     uid: str
     epoch: int
+
+
+def parse_epoch(text: str) -> int:
+    """The epoch that an Office's annotation says; 0 where it says none that an epoch can be.
+
+    Issuer and verifiers read it here, so that they agree on what a hostile annotation means.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_EPOCH_DIGITS else 0
 
 
 def _mac(key: bytes, signed: str) -> str:

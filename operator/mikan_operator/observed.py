@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from mikan_api import names
 from mikan_api.events import describe
 from mikan_api.resources import OfficeSpec, OfficeStatus, VaultSpec, VaultStatus
+from mikan_api.tokens import parse_epoch
 from mikan_operator.storage.kinds import Manifest
 
 
@@ -79,7 +80,7 @@ class OfficeObject:
             spec=spec,
             fault=fault,
             status=status or OfficeStatus(),
-            epoch=int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 16 else 0,
+            epoch=parse_epoch(epoch),
             finalized=names.FINALIZER in (manifest["metadata"].get("finalizers") or ()),
         )
 

@@ -11,6 +11,7 @@ from mikan_api.exceptions import InvalidAddress
 from mikan_api.identity import OfficeKey
 from mikan_api.resources import ConditionType, OfficeSpec, OfficeStatus, Reason
 from mikan_api.settings import DoorPolicy, Settings
+from mikan_api.tokens import parse_epoch
 from mikan_gateway.ports import OfficeView
 
 _SHOWN = frozenset({ConditionType.READY, ConditionType.AGENT_READY, ConditionType.SANDBOX_READY, "VaultReady"})
@@ -55,7 +56,7 @@ def read_office(manifest: dict[str, Any]) -> OfficeRecord:
         key=key,
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
-        epoch=int(epoch) if epoch.isascii() and epoch.isdigit() else 0,
+        epoch=parse_epoch(epoch),
         deleting="deletionTimestamp" in metadata,
         spec=spec,
         status=status,

@@ -4,7 +4,7 @@ import pytest
 
 from mikan_api.exceptions import TokenRefused
 from mikan_api.identity import parse_office_key
-from mikan_api.tokens import OfficeClaims, issue_token, verify_token
+from mikan_api.tokens import OfficeClaims, issue_token, parse_epoch, verify_token
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 CLAIMS = OfficeClaims(parse_office_key("v1-slack-c123-f1bbf4ab194ff2ea"), "5b1f", 2)
@@ -64,3 +64,11 @@ def test_another_key_is_refused() -> None:
 def test_a_short_key_issues_nothing() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes"):
         issue_token(b"short", "gateway", CLAIMS)
+
+
+@pytest.mark.parametrize(
+    ("written", "epoch"),
+    [("0", 0), ("7", 7), ("9" * 15, 10**15 - 1), ("9" * 16, 0), ("9" * 5000, 0), ("-1", 0), ("\u0663", 0), ("", 0)],
+)
+def test_an_epoch_is_at_most_fifteen_ascii_digits(written: str, epoch: int) -> None:
+    assert parse_epoch(written) == epoch

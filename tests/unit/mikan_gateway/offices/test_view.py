@@ -52,7 +52,10 @@ def test_a_policy_that_is_refused_counts_as_isolated_and_not_ready() -> None:
     assert "open-trigger" in view.message
 
 
-@pytest.mark.parametrize(("written", "epoch"), [("7", 7), ("x", 0), ("-1", 0), ("", 0)])
+@pytest.mark.parametrize(
+    ("written", "epoch"),
+    [("7", 7), ("x", 0), ("-1", 0), ("", 0), ("9" * 15, 10**15 - 1), ("9" * 16, 0), ("9" * 5000, 0)],
+)
 def test_the_token_epoch_is_an_annotation(written: str, epoch: int) -> None:
     found = manifest(metadata={"annotations": {"mikan.dev/token-epoch": written}})
 
