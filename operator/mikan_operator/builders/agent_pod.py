@@ -53,8 +53,7 @@ def _environment(plan: OfficePlan) -> list[Manifest]:
     downward = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{field}"}}} for name, field in fields.items()
     ]
-    # "$(" in a raw conversation id would be expanded by the kubelet; doubled it is taken as it is.
-    return environment({name: value.replace("$(", "$$(") for name, value in values.items()}) + downward
+    return environment(values) + downward
 
 
 def _mounts(plan: OfficePlan) -> list[Manifest]:

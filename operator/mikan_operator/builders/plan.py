@@ -86,5 +86,5 @@ def digest(value: object) -> str:
 
 
 def environment(values: Mapping[str, str]) -> list[Manifest]:
-    """Container variables in a fixed order."""
-    return [{"name": name, "value": value} for name, value in sorted(values.items())]
+    """Container variables in a fixed order, taken as they are: the kubelet reads ``$$`` as ``$`` and ``$(X)`` as X."""
+    return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(values.items())]

@@ -127,8 +127,6 @@ def _linked(plan: OfficePlan, name: str) -> bool:
 
 def _environment(plan: OfficePlan) -> list[Manifest]:
     values = plan.effective.sandbox_env | {"HOME": HOME}
-    # "$(NAME)" would be expanded by the kubelet; doubled it is taken as it is.
-    values = {name: value.replace("$(", "$$(") for name, value in values.items()}
     return environment(values | _vault_lists(plan.vault))
 
 

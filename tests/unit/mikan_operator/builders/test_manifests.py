@@ -157,11 +157,16 @@ def test_the_hash_changes_with_what_only_a_new_pod_can_change() -> None:
     assert baked(agent_pod(plan(), "one")) == baked(agent_pod(plan(), "two"))
 
 
-def test_a_raw_conversation_id_is_not_expanded_by_the_kubelet() -> None:
-    made = agent_pod(plan(conversation="$(MIKAN_POD_NAME)"), "t")
+@pytest.mark.parametrize(
+    ("conversation", "written"),
+    [("$(MIKAN_POD_NAME)", "$$(MIKAN_POD_NAME)"), ("a$$(HOME)$$b$", "a$$$$(HOME)$$$$b$$")],
+)
+def test_a_raw_conversation_id_reaches_the_agent_as_it_is(conversation: str, written: str) -> None:
+    """The kubelet makes ``$`` of ``$$``, and expands ``$(NAME)``."""
+    made = agent_pod(plan(conversation=conversation), "t")
 
     values = {v["name"]: v.get("value") for v in made["spec"]["containers"][0]["env"]}
-    assert values["MIKAN_OFFICE_CONVERSATION"] == "$$(MIKAN_POD_NAME)"
+    assert values["MIKAN_OFFICE_CONVERSATION"] == written
 
 
 def test_settings_cannot_redirect_the_vault() -> None:
