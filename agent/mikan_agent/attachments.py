@@ -43,8 +43,11 @@ class Attachments:
         return dict(self._failures)
 
     async def fetch_all(self, entry: LogEntry) -> LogEntry:
-        """Fetch an entry's files; the entry returned says of each that is missing why."""
-        if not entry.message.attachments:
+        """Fetch an entry's files; the entry returned says of each that is missing why.
+
+        What we sent ourselves came from here and waits nowhere: it is never asked for.
+        """
+        if entry.from_bot or not entry.message.attachments:
             return entry
         attachments = tuple([await self._fetch(attachment) for attachment in entry.message.attachments])
         return entry.model_copy(update={"message": entry.message.model_copy(update={"attachments": attachments})})

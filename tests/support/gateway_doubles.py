@@ -218,6 +218,9 @@ class NoBlobs:
     async def discard_blob(self, office: OfficeKey, blob_id: str) -> None:
         self.discarded.append(blob_id)
 
+    async def discard_attachment(self, office: OfficeKey, attachment_id: str) -> None:
+        self.discarded.append(attachment_id)
+
 
 class FakeLink:
     """A connection that notes what is sent."""

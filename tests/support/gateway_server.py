@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from gateway_doubles import KEY, FakeOffices, NoBlobs, RecordingOutput, RunningServer, WireAgent, dial, inbound, key_of
+from gateway_doubles import KEY, FakeOffices, RecordingOutput, RunningServer, WireAgent, dial, inbound, key_of
 from mikan_api.identity import OfficeAddress, Platform
 from mikan_gateway.agents.authentication import Authenticator
 from mikan_gateway.agents.hub import AgentHub
@@ -31,7 +31,7 @@ class Gateway:
 
     async def start(self) -> None:
         self.database = await Database.open(self._url)
-        self.runtime = ConversationRuntime(self.database, self.offices, self.output, NoBlobs())
+        self.runtime = ConversationRuntime(self.database, self.offices, self.output, self.spool)
         await self.runtime.start()
         self.hub = AgentHub(self.runtime.desk)
         routes = agent_routes(Authenticator(lambda: [KEY], self.offices), self.hub, self.spool)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -69,6 +69,8 @@ class Desk(Protocol):
 
     async def request(self, link: "AgentConnection", request: Request) -> Reply: ...
 
+    async def fetched(self, link: "AgentConnection", attachment_ids: Sequence[str]) -> None: ...
+
 
 class AgentConnection:
     """Implements the runtime's `AgentLink` over an accepted WebSocket."""
@@ -81,6 +83,8 @@ class AgentConnection:
         self._control: deque[OpenModel] = deque()
         self._acknowledged, self._ack_sent = 0, 0
         self._log_sent = 0
+        self._files_sent: deque[tuple[int, str]] = deque()
+        """Log number and id of each attachment that the agent has been told of and may not have yet."""
         self._uncommitted: deque[Operation | Answer] = deque()
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._ending: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
@@ -180,9 +184,17 @@ class AgentConnection:
                 case Request():
                     self.send(await self._desk.request(self, frame))
                 case LogWritten():
-                    logger.debug("log written", extra={"office": self._claims.office, "number": frame.number})
+                    await self._log_written(frame.number)
                 case Hello():
                     raise AgentRefused(codes.PROTOCOL_FAULT, "a second hello")
+
+    async def _log_written(self, number: int) -> None:
+        """The agent fetches an entry's files before it writes the entry."""
+        fetched: list[str] = []
+        while self._files_sent and self._files_sent[0][0] <= number:
+            fetched.append(self._files_sent.popleft()[1])
+        if fetched:
+            await self._desk.fetched(self, fetched)
 
     async def _take_in(self, frame: Operation | Answer) -> None:
         while len(self._uncommitted) >= MAX_UNCOMMITTED:
@@ -230,6 +242,9 @@ class AgentConnection:
             await self._write(self._control.popleft())
         elif entries := await self._desk.log_after(self._claims.office, self._log_sent):
             self._log_sent = entries[-1].number
+            self._files_sent.extend(
+                (entry.number, file.id) for entry in entries if not entry.from_bot for file in entry.message.attachments
+            )
             await self._write(LogBatch(entries=entries))
         elif frames := self._desk.take(self, self._log_sent):
             for frame in frames:

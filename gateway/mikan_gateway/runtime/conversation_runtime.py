@@ -39,7 +39,7 @@ class ConversationRuntime:
         self._board = WorkBoard()
         self._pump = OutputPump(database, output, blobs, self._clock)
         self.keeper = OfficeKeeper(self._board, database, offices, output, self._pump, self._clock)
-        self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock)
+        self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock, blobs)
 
     async def start(self) -> None:
         """Take up what an earlier process left. Offices must have been listed.

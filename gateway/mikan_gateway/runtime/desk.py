@@ -26,12 +26,12 @@ from mikan_api.wire import (
     Stop,
 )
 from mikan_gateway import close_codes
-from mikan_gateway.exceptions import AgentRefused, StorageError
+from mikan_gateway.exceptions import AgentRefused, SpoolRefused, StorageError
 from mikan_gateway.ports import Offices, OfficeView, RunOutput
 from mikan_gateway.runtime.board import AgentLink, Item, OfficeWork, WorkBoard
 from mikan_gateway.runtime.clock import Clock
 from mikan_gateway.runtime.keeper import OfficeKeeper
-from mikan_gateway.runtime.output import OutputPump
+from mikan_gateway.runtime.output import BlobBin, OutputPump
 from mikan_gateway.runtime.report import Report, read_report
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.incarnations import Registered, record_operations, register
@@ -57,9 +57,10 @@ class AgentDesk:
         pump: OutputPump,
         keeper: OfficeKeeper,
         clock: Clock,
+        blobs: BlobBin,
     ) -> None:
         self._board, self._database, self._offices, self._output = board, database, offices, output
-        self._pump, self._keeper, self._clock = pump, keeper, clock
+        self._pump, self._keeper, self._clock, self._blobs = pump, keeper, clock, blobs
         self._tasks: set[asyncio.Task[None]] = set()
         self.draining = False
         """Whether no run may begin any more."""
@@ -160,6 +161,14 @@ class AgentDesk:
         await self._database.write(
             lambda connection: finish_reset(connection, answer.id), lambda _: self._ended(work, answer.id)
         )
+
+    async def fetched(self, link: AgentLink, attachment_ids: Sequence[str]) -> None:
+        """An office has these attachments: they need not wait here any more."""
+        for attachment_id in attachment_ids:
+            try:
+                await self._blobs.discard_attachment(link.claims.office, attachment_id)
+            except (OSError, SpoolRefused) as error:
+                logger.warning("an attachment stays in the spool: %s", error, extra={"office": link.claims.office})
 
     async def request(self, link: AgentLink, request: Request) -> Reply:
         """Answer what an agent asks for.

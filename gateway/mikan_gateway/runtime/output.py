@@ -27,9 +27,11 @@ FAULT_TRIES = 6
 
 
 class BlobBin(Protocol):
-    """Where uploads wait."""
+    """Where uploads and attachments wait."""
 
     async def discard_blob(self, office: OfficeKey, blob_id: str) -> None: ...
+
+    async def discard_attachment(self, office: OfficeKey, attachment_id: str) -> None: ...
 
 
 @dataclass(eq=False, slots=True)

@@ -74,6 +74,10 @@ class SpoolDirectory:
         """Remove an upload that has been sent."""
         await asyncio.to_thread(self.blob(office, blob_id).unlink, missing_ok=True)
 
+    async def discard_attachment(self, office: OfficeKey, attachment_id: str) -> None:
+        """Remove an attachment that the office has now."""
+        await asyncio.to_thread(self.attachment(office, attachment_id).unlink, missing_ok=True)
+
     async def sweep(self) -> int:
         """Remove unfinished files and old uploads; how many."""
         return await asyncio.to_thread(_sweep, self._root, time.time() - BLOB_LIFE)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,9 +13,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from gateway_doubles import WireAgent, dial, inbound, key_of
 from gateway_server import Gateway
 from mikan_api.identity import OfficeAddress, Platform
+from mikan_api.messaging import Attachment
 from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted
-from mikan_api.wire import MAX_FRAME, Ack, Delta, Hello, LogBatch, Reply, Request, Run, Stop, build_frame
+from mikan_api.wire import MAX_FRAME, Ack, Delta, Hello, LogBatch, LogWritten, Reply, Request, Run, Stop, build_frame
 from mikan_gateway.agents import connection as connection_module
+from mikan_gateway.ports import InboundMessage
 
 
 @pytest.fixture
@@ -265,3 +268,29 @@ async def test_with_a_full_disk_nothing_is_acknowledged_and_the_agent_tries_agai
         await agent.acknowledged(await agent.report(run, Respond(text="x" * 900_000)))
     await gateway.output.until_seen(run, "respond")
     assert gateway.output.of(run) == ["respond"]
+
+
+def _with_file(message_id: str, file_id: str) -> InboundMessage:
+    message = inbound(message_id=message_id)
+    native = message.event.message.model_copy(update={"attachments": (Attachment(id=file_id, name="a.txt", size=1),)})
+    return dataclasses.replace(message, event=message.event.model_copy(update={"message": native}))
+
+
+async def _piece() -> AsyncIterator[bytes]:
+    yield b"x"
+
+
+async def test_a_file_leaves_the_spool_once_the_agent_has_written_its_entry(gateway: Gateway) -> None:
+    for number in (1, 2):
+        await gateway.spool.save_attachment(key_of(), f"f{number}", _piece())
+        await gateway.runtime.submit(_with_file(f"m{number}", f"f{number}"), False)
+    async with gateway.agent() as agent:
+        await agent.hello()
+        log = await agent.receive()
+        assert isinstance(log, LogBatch)
+        assert [entry.number for entry in log.entries] == [1, 2]
+        await agent.socket.send(build_frame(LogWritten(number=1)))
+        await agent.socket.send(build_frame(Request(id="r", method="history")))
+        assert isinstance(await agent.receive(), Reply)
+    assert not gateway.spool.attachment(key_of(), "f1").exists()
+    assert gateway.spool.attachment(key_of(), "f2").exists()

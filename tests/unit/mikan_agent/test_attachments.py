@@ -109,3 +109,9 @@ async def test_a_link_in_place_of_the_directory_is_not_followed(tmp_path: Path) 
     (attachment,) = (await place.fetch()).message.attachments
     assert attachment.error is not None
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+async def test_what_we_sent_ourselves_is_not_asked_for(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    sent = entry("here it is", 1, (FILE,)).model_copy(update={"from_bot": True})
+    assert await place.attachments.fetch_all(sent) == sent
