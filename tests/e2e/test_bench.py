@@ -32,7 +32,7 @@ OWN_FLOOR = {"operator, resident"}
 
 
 @pytest.mark.bench
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_short_run_gives_every_figure_as_a_number_beside_its_floor(release: Release) -> None:
     bench = REPOSITORY / "tests" / "bench"
     path = os.pathsep.join([str(REPOSITORY / "tests" / "support"), str(bench)])
@@ -40,7 +40,7 @@ def test_a_short_run_gives_every_figure_as_a_number_beside_its_floor(release: Re
         [sys.executable, str(bench / "run.py"), "--short", "--json", "--release", release.name],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=580,
         env={**os.environ, "PYTHONPATH": path, "KUBECONFIG": str(release.kubectl.kubeconfig)},
         check=False,
     )

@@ -14,6 +14,8 @@ from mikan_cluster.release import Chat, Release
 
 GREETING, EXPECTED = "hello", "(scripted model)"
 CONNECTED = "connected to the gateway"
+ASLEEP_WITHIN = 180.0
+"""Seconds; much more than it takes, for a machine with other work."""
 
 
 def measure_cold(release: Release, count: int, floors: AgentFloors) -> Iterator[Figure]:
@@ -24,8 +26,8 @@ def measure_cold(release: Release, count: int, floors: AgentFloors) -> Iterator[
     release.kubectl("patch", "office", chat.key, "-n", release.offices, "--type=merge", "-p", patch)
     answers, starts, bare = [], [], []
     for number in range(count):
-        release.await_condition(chat.key, "False", "Idle")
-        eventually("no pods", lambda: release.pods(chat.key) == [])
+        release.await_condition(chat.key, "False", "Idle", seconds=ASLEEP_WITHIN)
+        eventually("no pods", lambda: release.pods(chat.key) == [], seconds=ASLEEP_WITHIN)
         bare.append(measure_bare_pod(release, f"floor-{number}"))
         answers += chats(release, [chat.conversation], GREETING, EXPECTED)["messages"]
         starts.append(_seconds_to_connected(release, chat.key))

@@ -13,6 +13,8 @@ from mikan_bench.pods import chats, in_agent, in_pod, in_process
 from mikan_cluster.release import Chat, Release
 
 COMMAND, PRINTED = "run: echo mikan", "mikan"
+STARTED_TOGETHER = 4
+"""Offices woken at once before a crowd is measured: how fast many wake is another question."""
 
 
 class WarmOffice:
@@ -85,7 +87,8 @@ def measure_crowd(release: Release, plan: Plan, floors: AgentFloors) -> Iterator
     """Chats at once, each with an office of its own."""
     crowd = [Chat(release) for _ in range(plan.crowd)]
     conversations = [chat.conversation for chat in crowd]
-    chats(release, conversations, GREETING, EXPECTED)
+    for start in range(0, plan.crowd, STARTED_TOGETHER):
+        chats(release, conversations[start : start + STARTED_TOGETHER], GREETING, EXPECTED)
     before = in_process(release, "gateway", "process")["cpu"]
     found = chats(release, conversations, GREETING, EXPECTED, plan.crowd_rounds)
     spent = in_process(release, "gateway", "process")["cpu"] - before
