@@ -20,6 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in Path(item.path).parents:
             item.add_marker(pytest.mark.integration)
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from mikan_operator_testing.cluster import kubeconfig
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-PATIENCE = 40.0
+PATIENCE = 100.0
+"""Seconds. Much longer than anything takes: other tests may be using the node too."""
 AGENT_IMAGE = "localhost/pause:1"
 SANDBOX_IMAGE = "localhost/python:3.11"
 MODEST = {"resources": {"cpuRequest": "1m", "memoryRequest": "8Mi"}}
