@@ -43,11 +43,12 @@ SANDBOX = {
         AGENTS,
     },
 }
+OWN_HISTORY = (*HISTORY[:3], "rw")
 AGENT = {
-    "isolated": {OWN, RECORDS},
-    "trusted": {OWN, RECORDS},
-    "shared-support": {OWN, RECORDS, SUPPORT, AGENTS},
-    "full": {OWN, RECORDS, SUPPORT, AGENTS},
+    "isolated": {OWN, RECORDS, OWN_HISTORY},
+    "trusted": {OWN, RECORDS, OWN_HISTORY},
+    "shared-support": {OWN, RECORDS, OWN_HISTORY, SUPPORT, AGENTS},
+    "full": {OWN, RECORDS, OWN_HISTORY, SUPPORT, AGENTS},
 }
 
 
