@@ -88,16 +88,17 @@ def test_every_pod_of_the_chart_is_restricted(helm: Helm) -> None:
 
 def policy(helm: Helm, name: str, *arguments: str) -> dict[str, Any]:
     """One of the chart's NetworkPolicies."""
-    return next(
-        o for o in rendered(helm, *arguments) if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == name
-    )
+    return next(o for o in rendered(helm, *arguments) if o["kind"] == "NetworkPolicy" and o["metadata"]["name"] == name)
 
 
 def test_a_sandbox_reaches_its_resolvers_wherever_they_are(helm: Helm) -> None:
     rules = policy(helm, "mikan-sandboxes", "--set", "sandbox.dns={10.0.0.53,fd00::53}")["spec"]["egress"]
 
     ports = [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
-    assert {"to": [{"ipBlock": {"cidr": "10.0.0.53/32"}}, {"ipBlock": {"cidr": "fd00::53/128"}}], "ports": ports} in rules
+    assert {
+        "to": [{"ipBlock": {"cidr": "10.0.0.53/32"}}, {"ipBlock": {"cidr": "fd00::53/128"}}],
+        "ports": ports,
+    } in rules
 
 
 def test_addresses_that_no_sandbox_reaches_anyway_leave_the_policy_valid(helm: Helm) -> None:
