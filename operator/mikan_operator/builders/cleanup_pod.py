@@ -19,13 +19,14 @@ DEADLINE_SECONDS = 3600
 _DATA = "/data"
 
 _REMOVE = """
-import os, shutil, sys
-for path in sys.argv[1:]:
-    if os.path.islink(path):
-        os.unlink(path)
-    elif os.path.lexists(path):
-        shutil.rmtree(path)
+for path do
+    if [ -d "$path" ] && [ ! -L "$path" ]; then
+        chmod -R u+rwX -- "$path" || echo "not all of $path could be opened up"
+    fi
+    rm -rf -- "$path" || exit
+done
 """
+"""Commands may have left directories without rights, or nested deeper than Python's own removal can go."""
 
 
 def cleanup_pod_name(key: str) -> str:
@@ -43,7 +44,7 @@ def cleanup_pod(office: OfficeObject, spec: OfficeSpec, installation: Installati
         COMPONENT,
         installation.images.agent,
         read_only_root=True,
-        command=["python3", "-c", _REMOVE, *(f"{_DATA}/{subpath}" for subpath in subpaths)],
+        command=["sh", "-c", _REMOVE, COMPONENT, *(f"{_DATA}/{subpath}" for subpath in subpaths)],
         volumeMounts=[pods.mount(pods.OFFICES_VOLUME, _DATA)],
     )
     body: Manifest = {
