@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 MAX_BATCH_BYTES = 1024 * 1024
 """Of log entries in one frame; a frame may be four times that."""
 MAX_HISTORY = 100
+MAX_NUMBER = 2**53
+"""No log entry has a larger one, and no database could be asked for it."""
 
 
 class AgentDesk:
@@ -179,7 +181,7 @@ class AgentDesk:
         if request.method != "history":
             return Reply(id=request.id, error=f"this gateway does not offer {request.method!r}")
         after, limit = request.params.get("after", 0), request.params.get("limit", MAX_HISTORY)
-        if not isinstance(after, int) or not isinstance(limit, int) or not 0 < limit <= MAX_HISTORY:
+        if not isinstance(after, int) or not isinstance(limit, int) or not _is_asked_well(after, limit):
             return Reply(id=request.id, error=f"history takes 'after' and 'limit' (1 to {MAX_HISTORY})")
         office = link.claims.office
         entries = await self._database.read(
@@ -303,3 +305,7 @@ def _request(item: Item, view: OfficeView) -> RunRequest:
         door_policy=view.door_policy,
         queued_at=datetime.fromtimestamp(item.run.queued_at, UTC),
     )
+
+
+def _is_asked_well(after: int, limit: int) -> bool:
+    return 0 <= after <= MAX_NUMBER and 0 < limit <= MAX_HISTORY

@@ -204,6 +204,9 @@ async def test_history_is_answered_and_what_is_not_offered_says_so(world: World)
     assert [entry["number"] for entry in entries] == [2]
     wrong = await world.runtime.desk.request(link, Request(id="q2", method="history", params={"limit": "all"}))
     assert wrong.error == "history takes 'after' and 'limit' (1 to 100)"
+    for after in (-1, 2**70):
+        beyond = await world.runtime.desk.request(link, Request(id="q3", method="history", params={"after": after}))
+        assert beyond.error == wrong.error
     refused = await world.runtime.desk.request(link, Request(id="q3", method="post"))
     assert refused.error == "this gateway does not offer 'post'"
 
