@@ -18,7 +18,7 @@ from mikan_api.logs import mask
 
 _NEXT_STEP: dict[type[ModelError], str] = {
     ModelUnreachable: "The model could not be reached: {}. Try again in a moment; if it stays, tell an admin.",
-    ModelOverloaded: "The model is overloaded or limits our requests: {}. Try again in a few minutes.",
+    ModelOverloaded: "The model is overloaded, fails or limits our requests: {}. Try again in a few minutes.",
     ModelUnknown: "The model {model} is not available: {}. Choose another one with /model.",
     ModelKeyRefused: "The credentials for the model {model} were refused: {}. An admin has to check its key.",
     SpendingCapReached: "The spending cap is reached: {}. Wait until it renews, or ask an admin to raise it.",
