@@ -10,13 +10,17 @@ from typing import Any
 
 from mikan_agent.clock import Clock, unix_ms
 from mikan_agent.exceptions import ToolError, TransferFailed
-from mikan_agent.executor.exceptions import ExecutorError, ExecutorUnavailable
+from mikan_agent.executor.exceptions import ConnectionLost, ExecutorError, ExecutorUnavailable
 from mikan_agent.harness.responder import Responder
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
 from mikan_agent.tools.tool import Tool, ToolContext, ToolOutput, one_line, parse_arguments, schema, text_output
 
 logger = logging.getLogger(__name__)
+
+_UNKNOWN = (
+    "What became of this call is unknown: it may have run not at all, in part or whole. Look before repeating it."
+)
 
 
 class Toolbox:
@@ -44,7 +48,7 @@ class Toolbox:
             output = await tool.run(arguments, context())
             failed = output.failed
         except (ToolError, ExecutorError, TransferFailed) as error:
-            output = text_output(str(error))
+            output = text_output(f"{error}. {_UNKNOWN}" if isinstance(error, ConnectionLost) else str(error))
             if isinstance(error, ExecutorUnavailable):
                 await responder.warn_once(f"The sandbox is not there, so no command can run: {error}")
         except Exception:
