@@ -42,9 +42,6 @@ def effective_office(spec: OfficeSpec, settings: Settings) -> EffectiveOffice:
         InvalidPolicy: the door policy or the sandbox mode that results is refused; the message says why.
     """
     policy, source = effective_door_policy(spec, settings)
-    sandbox = spec.sandbox
-    boosted = sandbox is not None and sandbox.boost and settings.sandbox.boost
-    base = settings.sandbox.boost if boosted and settings.sandbox.boost else settings.sandbox.resources
     return EffectiveOffice(
         door_policy=policy,
         door_policy_source=source,
@@ -53,8 +50,8 @@ def effective_office(spec: OfficeSpec, settings: Settings) -> EffectiveOffice:
         auto_reply=settings.auto_reply if spec.auto_reply is None else spec.auto_reply == "Enabled",
         idle_timeout=parse_duration(spec.idle_timeout or settings.idle_timeout),
         sandbox_mode=effective_sandbox_mode(spec, settings, policy),
-        sandbox_resources=(sandbox.resources if sandbox and sandbox.resources else base),
-        sandbox_env=settings.sandbox.env | ((sandbox.env if sandbox else None) or {}),
+        sandbox_resources=effective_resources(spec, settings),
+        sandbox_env=settings.sandbox.env | ((spec.sandbox and spec.sandbox.env) or {}),
         packages=settings.packages + tuple(p for p in spec.packages or () if p not in settings.packages),
     )
 
@@ -84,6 +81,14 @@ def effective_budgets(spec: OfficeSpec, settings: Settings) -> Budgets:
     """Each cap by itself: the office's where it has one, else the global one."""
     own = spec.budgets.model_dump(exclude_none=True) if spec.budgets else {}
     return settings.budgets.model_copy(update=own)
+
+
+def effective_resources(spec: OfficeSpec, settings: Settings) -> Resources:
+    """Each request and limit by itself: the office's where it has one, else the boosted or the usual global one."""
+    sandbox = spec.sandbox
+    base = (settings.sandbox.boost if sandbox and sandbox.boost else None) or settings.sandbox.resources
+    own = sandbox.resources.model_dump(exclude_none=True) if sandbox and sandbox.resources else {}
+    return base.model_copy(update=own)
 
 
 def effective_sandbox_mode(spec: OfficeSpec, settings: Settings, policy: DoorPolicy) -> SandboxMode:

@@ -1,7 +1,7 @@
 """One log form for every process: a JSON object a line on standard error.
 
-Context goes in as ``logger.info("run finished", extra={"office": key})``. Bearer tokens and office tokens are masked,
-as a last line of defence: nothing should log one.
+Context goes in as ``logger.info("run finished", extra={"office": key})``. Bearer tokens, office tokens and the
+tokens of Telegram bots are masked, as a last line of defence: nothing should log one.
 """
 
 import json
@@ -11,12 +11,14 @@ import sys
 from datetime import UTC, datetime
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
-_SECRET = re.compile(r"(mkn1\.[a-z]+\.[^.\s]+\.[^.\s]+\.[0-9]+\.)[\w-]+|(?i:(bearer\s+))[^\s\"']+")
+_SECRET = re.compile(
+    r"(mkn1\.[a-z]+\.[^.\s]+\.[^.\s]+\.[0-9]+\.)[\w-]+|(?i:(bearer\s+))[^\s\"']+|([0-9]{6,20}:)[\w-]{30,}"
+)
 
 
 def mask(text: str) -> str:
-    """Replace office tokens and bearer credentials in a text."""
-    return _SECRET.sub(lambda m: f"{m[1] or m[2]}***", text)
+    """Replace office tokens, bearer credentials and bot tokens in a text."""
+    return _SECRET.sub(lambda m: f"{m[1] or m[2] or m[3]}***", text)
 
 
 class JsonFormatter(logging.Formatter):

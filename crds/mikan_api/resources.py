@@ -20,7 +20,7 @@ from mikan_api.events import MAX_TEXT
 from mikan_api.identity import MAX_CONVERSATION_ID, OfficeAddress, OfficeKey, Platform
 from mikan_api.messaging import ConversationKind, TrustModel
 from mikan_api.sandbox_mode import MAX_SANDBOX_MODE, SANDBOX_MODE_PATTERN
-from mikan_api.settings import MODEL_PATTERN, Budgets, DoorPolicy, Name, Resources, ThinkingLevel
+from mikan_api.settings import MODEL_PATTERN, Budgets, DoorPolicy, Name, Quantity, ThinkingLevel
 
 MAX_MESSAGE = 32_768
 ConversationId = Annotated[
@@ -130,11 +130,21 @@ class OfficeLlm(ApiModel):
     thinking_level: ThinkingLevel | None = None
 
 
+class OfficeResources(ApiModel):
+    """Requests and limits of this office's sandbox; absent fields = the global settings."""
+
+    cpu_request: Quantity | None = None
+    memory_request: Quantity | None = None
+    cpu_limit: Quantity | None = None
+    memory_limit: Quantity | None = None
+    ephemeral_storage_limit: Quantity | None = None
+
+
 class OfficeSandbox(ApiModel):
     """Where this office's commands run; absent fields = the global settings."""
 
     mode: Annotated[str, Field(pattern=SANDBOX_MODE_PATTERN, max_length=MAX_SANDBOX_MODE)] | None = None
-    resources: Resources | None = None
+    resources: OfficeResources | None = None
     boost: bool | None = None
     """Use the boosted resources of the settings."""
     env: Annotated[dict[VariableName, Annotated[str, Field(max_length=4_096)]], Field(max_length=64)] | None = None

@@ -8,7 +8,7 @@ from mikan_api.effective import InvalidPolicy, effective_office
 from mikan_api.exceptions import InvalidSettings
 from mikan_api.identity import Platform
 from mikan_api.messaging import ConversationKind, TrustModel
-from mikan_api.resources import OfficeDoorPolicy, OfficeSandbox, OfficeSpec
+from mikan_api.resources import OfficeDoorPolicy, OfficeResources, OfficeSandbox, OfficeSpec
 from mikan_api.settings import Budgets, Layout, Settings, merge_leaves, parse_settings
 
 
@@ -83,6 +83,23 @@ def test_model_and_thinking_level_come_from_the_office_each_by_itself(
     llm = effective_office(spec(llm=own), settings).llm
 
     assert (llm.model, llm.thinking_level) == (model, thinking)
+
+
+@pytest.mark.parametrize(
+    ("own", "limits"),
+    [
+        (None, ("1", "512Mi")),
+        (OfficeSandbox(boost=True), ("4", "4Gi")),
+        (OfficeSandbox(resources=OfficeResources(memory_limit="1Gi")), ("1", "1Gi")),
+        (OfficeSandbox(boost=True, resources=OfficeResources(memory_limit="8Gi")), ("4", "8Gi")),
+    ],
+)
+def test_each_limit_of_a_sandbox_falls_back_by_itself(own: OfficeSandbox | None, limits: tuple[str, str]) -> None:
+    settings = Settings.model_validate({"sandbox": {"boost": {"cpuLimit": "4", "memoryLimit": "4Gi"}}})
+
+    resources = effective_office(spec(sandbox=own), settings).sandbox_resources
+
+    assert (resources.cpu_limit, resources.memory_limit) == limits
 
 
 def test_variables_of_the_office_win_over_the_settings() -> None:
