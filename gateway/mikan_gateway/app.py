@@ -37,6 +37,7 @@ from mikan_gateway.offices.client import connect
 from mikan_gateway.offices.directory import OfficeDirectory
 from mikan_gateway.offices.service import KubernetesOffices
 from mikan_gateway.platforms.console.platform import ConsolePlatform
+from mikan_gateway.platforms.telegram.platform import TelegramPlatform
 from mikan_gateway.ports import ChatPlatform, Intake
 from mikan_gateway.rendering.outbox import Outbox
 from mikan_gateway.rendering.renderer import Renderer
@@ -158,6 +159,8 @@ class Gateway:
         authenticator = Authenticator(lambda: read_keys(self._config.keys_dir), cluster.offices)
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
         self._add_console(ConsoleStore(database))
+        if self._config.telegram is not None:
+            self._platforms[Platform.TELEGRAM] = TelegramPlatform(self._config.telegram, settings, self._clock)
 
         await cluster.directory.wait_synced()
         await spool.sweep()

@@ -1,5 +1,6 @@
 """Boot configuration of the gateway: environment variables, read once."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from mikan_api.tokens import MIN_KEY_BYTES
 from mikan_gateway.exceptions import ConfigError
 
 DEFAULT_DATABASE = "sqlite+aiosqlite:////var/lib/mikan/mikan.db"
+TELEGRAM_URL, TELEGRAM_FILE_URL = "https://api.telegram.org/bot", "https://api.telegram.org/file/bot"
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -31,6 +33,19 @@ class Listen:
         if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
             raise ConfigError(f"{name}: {value!r} is not host:port")
         return cls(host.strip("[]"), int(port))
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramConfig:
+    """A Telegram bot. The library appends the token to both addresses."""
+
+    token: str
+    base_url: str = TELEGRAM_URL
+    base_file_url: str = TELEGRAM_FILE_URL
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"TelegramConfig(base_url={self.base_url!r}, base_file_url={self.base_file_url!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class Config:
     pod_name: str
     drain_seconds: float
     """How long a shutdown waits for runs under way."""
+    telegram: TelegramConfig | None = None
 
     def __repr__(self) -> str:
         """Without keys, tokens and the database's password."""
@@ -90,7 +106,44 @@ class Config:
             drain_seconds=_seconds(environ, "MIKAN_DRAIN", "25s"),
             kubeconfig=environ.get("KUBECONFIG") or None,
             pod_name=environ.get("MIKAN_POD_NAME", "") or environ.get("HOSTNAME", "") or "gateway",
+            telegram=_telegram(environ),
         )
+
+
+def _telegram(environ: Mapping[str, str]) -> TelegramConfig | None:
+    """The bot, where a token file is named; the token comes from there only."""
+    file = environ.get("MIKAN_TELEGRAM_TOKEN_FILE", "")
+    if not file:
+        return None
+    return TelegramConfig(
+        read_telegram_token(Path(file)),
+        _address(environ, "MIKAN_TELEGRAM_BASE_URL", TELEGRAM_URL),
+        _address(environ, "MIKAN_TELEGRAM_BASE_FILE_URL", TELEGRAM_FILE_URL),
+    )
+
+
+def _address(environ: Mapping[str, str], name: str, default: str) -> str:
+    value = environ.get(name, "") or default
+    if not re.fullmatch(r"https?://[^\s?#@{}]+", value):
+        raise ConfigError(f"{name}: not an http or https address without credentials, query or fragment")
+    return value
+
+
+def read_telegram_token(file: Path) -> str:
+    """The token that @BotFather gave.
+
+    Raises:
+        ConfigError: no file, or something else in it.
+    """
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file} is not ASCII") from None
+    if not re.fullmatch(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,100}", token):
+        raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file} holds no bot token (<digits>:<letters, digits, _ and ->)")
+    return token
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

@@ -26,6 +26,7 @@ from mikan_gateway.http_server import HttpServer
 from mikan_gateway.platforms.console.api import build_console_app
 from mikan_gateway.platforms.console.feed import Feed
 from mikan_gateway.platforms.console.files import ConsoleFiles
+from mikan_gateway.platforms.file_names import sanitized
 from mikan_gateway.ports import Health, InboundMessage, Intake, Spool, Target
 from mikan_gateway.rendering.split import split_text
 from mikan_gateway.storage.console import ConsoleMessage, ConsoleStore
@@ -206,12 +207,6 @@ class _PutFiles:
         except GatewayError as error:
             return attachment.model_copy(update={"error": str(error)})
         return attachment.model_copy(update={"size": size})
-
-
-def sanitized(name: str) -> str:
-    """A file name of plain characters, for a directory that shells look into."""
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name).lstrip(".")
-    return plain[-100:] or "file"
 
 
 def _message_id(nonce: str) -> str:

@@ -15,7 +15,8 @@ from mikan_gateway.exceptions import (
     OfficeConflict,
     StorageFull,
 )
-from mikan_gateway.platforms.console.platform import ConsolePlatform, sanitized
+from mikan_gateway.platforms.console.platform import ConsolePlatform
+from mikan_gateway.platforms.file_names import sanitized
 
 HELLO = {"messageId": "u1", "userId": "ann", "userName": "Ann", "text": "hello"}
 

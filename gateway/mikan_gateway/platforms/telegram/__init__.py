@@ -1,0 +1,1 @@
+"""Telegram, over python-telegram-bot and a polling loop of our own."""

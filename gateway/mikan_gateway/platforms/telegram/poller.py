@@ -1,0 +1,212 @@
+"""The polling loop. Telegram is told that an update arrived (by the next offset) only once it is durable here.
+
+So a crash anywhere has the same updates delivered again, and the queue knows those that it has. Whatever goes wrong is
+tried again for ever, and reported meanwhile: another poller (409), flood control, an unknown token, no network.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from telegram import Bot, Update, User
+from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
+
+from mikan_api.exceptions import MikanError
+from mikan_gateway.exceptions import ClusterError, GatewayError, PlatformRefused, StorageError, UserFault
+from mikan_gateway.platforms.telegram import menu
+from mikan_gateway.platforms.telegram.errors import reason, seconds_to_wait
+from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
+from mikan_gateway.ports import Health, InboundMessage, Intake
+from mikan_gateway.runtime.clock import Clock, backoff
+
+T = TypeVar("T")
+
+POLL_SECONDS = 30
+"""How long Telegram may hold a poll that has nothing to tell."""
+BATCH = 100
+FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
+CONFLICT_PAUSE = 5.0
+"""At most, between tries beside another poller: it may be the process before this one, about to end."""
+FAULT_TRIES = 5
+"""Tries of an update on which our own code fails; then it is given up, so that those after it are read."""
+FINISH_SECONDS = 10.0
+CONFIRM_SECONDS = 3.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Faults:
+    """What is wrong now, of asking Telegram and of passing on what it told."""
+
+    polling: str = "not connected to Telegram yet"
+    intake: str = ""
+
+
+class Poller:
+    """Reads the updates of one bot."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        reader: Callable[[User], UpdateReader],
+        intake: Intake,
+        refuse: Callable[[InboundMessage, str], Awaitable[None]],
+        clock: Clock,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            bot: the bot, its connections open.
+            reader: makes a reader, once the bot's own identity is known.
+            intake: takes the messages.
+            refuse: tells the author of a message why it cannot be served.
+            clock: to pause by.
+        """
+        self._bot = bot
+        self._make_reader = reader
+        self._intake = intake
+        self._refuse = refuse
+        self._clock = clock
+        self._faults = _Faults()
+        self._offset: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._taking = False
+        self._stopping = False
+
+    def start(self) -> None:
+        """Read, in the background."""
+        self._task = asyncio.create_task(self._run(), name="telegram-poll")
+
+    async def stop(self) -> None:
+        """Read no more; what was read is passed on first, for a bounded time, and confirmed."""
+        self._stopping = True
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if self._taking:
+            await asyncio.wait({task}, timeout=FINISH_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._confirm()
+
+    def health(self) -> Health:
+        """Not well while nothing can be read or passed on."""
+        if self._task is not None and self._task.done():
+            return Health(False, "the polling loop ended, which it never should; restart the gateway")
+        fault = self._faults.polling or self._faults.intake
+        return Health(not fault, fault)
+
+    async def _run(self) -> None:
+        me = await self._lasting(self._bot.get_me)
+        reader = self._make_reader(me)
+        await self._offer_commands()
+        logger.info("reading a bot's updates", extra={"bot": me.username})
+        while not self._stopping:
+            updates = await self._lasting(self._poll)
+            if updates:
+                await self._take(reader, updates)
+                self._offset = updates[-1].update_id + 1
+
+    async def _poll(self) -> Sequence[Update]:
+        return await self._bot.get_updates(
+            offset=self._offset, limit=BATCH, timeout=POLL_SECONDS, allowed_updates=ALLOWED_UPDATES
+        )
+
+    async def _lasting(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call until it worked."""
+        for attempt in count(1):
+            try:
+                result = await call()
+            except TelegramError as error:
+                wait = _pause(error, attempt)
+                self._faults.polling = reason(error)
+                logger.warning("Telegram is not read", extra={"reason": self._faults.polling, "wait": wait})
+                await self._clock.sleep(wait)
+            else:
+                self._faults.polling = ""
+                return result
+        raise AssertionError("counting ended")
+
+    async def _offer_commands(self) -> None:
+        try:
+            await menu.register(self._bot)
+        except TelegramError as error:
+            logger.warning("commands are not offered in Telegram's menu", extra={"reason": reason(error)})
+
+    async def _confirm(self) -> None:
+        """Tell Telegram what is durable. Without it all that happens is a second delivery."""
+        if self._offset is None:
+            return
+        try:
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                await self._bot.get_updates(offset=self._offset, limit=1, timeout=0, allowed_updates=ALLOWED_UPDATES)
+        except (TelegramError, TimeoutError) as error:
+            logger.info("the last updates are not confirmed", extra={"reason": type(error).__name__})
+
+    # Passing on
+
+    async def _take(self, reader: UpdateReader, updates: Sequence[Update]) -> None:
+        """Pass on a batch: in order within a chat, chats beside each other."""
+        chats: dict[str, list[InboundMessage]] = {}
+        for update in updates:
+            message = _read(reader, update)
+            if message is not None:
+                chats.setdefault(message.event.conversation_id, []).append(message)
+        self._taking = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                for messages in chats.values():
+                    group.create_task(self._pass_on(messages))
+        finally:
+            self._taking = False
+
+    async def _pass_on(self, messages: Sequence[InboundMessage]) -> None:
+        for message in messages:
+            for attempt in count(1):
+                if await self._received(message, attempt):
+                    break
+                await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
+
+    async def _received(self, message: InboundMessage, attempt: int) -> bool:
+        """Try to pass a message on; whether it is done with."""
+        try:
+            await self._intake.receive(message)
+        except UserFault as fault:
+            await self._refuse(message, str(fault))
+        except PlatformRefused as error:
+            logger.info("an answer was refused", extra={"reason": str(error)})
+        except (ClusterError, StorageError) as error:
+            self._faults.intake = f"messages are not taken: {error}"
+            logger.warning("a message is not taken yet", extra={"reason": str(error), "attempt": attempt})
+            return False
+        except GatewayError as error:
+            logger.warning("a message is not taken yet", extra={"reason": str(error), "attempt": attempt})
+            return attempt >= FAULT_TRIES
+        except MikanError as error:
+            logger.error("a message can't be taken", extra={"reason": str(error)})
+        except Exception:
+            # One message must not keep all those behind it from being read.
+            logger.exception("taking a message failed", extra={"attempt": attempt})
+            return attempt >= FAULT_TRIES
+        self._faults.intake = ""
+        return True
+
+
+def _read(reader: UpdateReader, update: Update) -> InboundMessage | None:
+    try:
+        return reader.read(update)
+    except Exception:
+        # Whatever it is, it can't be read better the next time.
+        logger.exception("an update can't be read", extra={"update": update.update_id})
+        return None
+
+
+def _pause(error: TelegramError, attempt: int) -> float:
+    if isinstance(error, RetryAfter):
+        return seconds_to_wait(error)
+    longest = CONFLICT_PAUSE if isinstance(error, Conflict) else MAX_PAUSE
+    return backoff(attempt, MAX_PAUSE if isinstance(error, InvalidToken) else FIRST_PAUSE, longest)

@@ -1,0 +1,34 @@
+"""Faults that a test orders: what a network and an overloaded server do."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["drop", "cut", "error", "garbage", "unparsable"]
+"""``drop``: applied, but the answer is lost. ``cut``: lost before it was applied. ``error``: HTTP 500 in the API's
+form. ``garbage``: HTTP 502 with a proxy's page. ``unparsable``: entities are refused, if there may be any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault."""
+
+    kind: Kind | None = None
+    delay: float = 0.0
+    """Seconds before anything happens."""
+
+
+class Faults:
+    """Faults waiting, by method."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Fault]] = {}
+
+    def add(self, method: str, kind: Kind | None = None, times: int = 1, delay: float = 0.0) -> None:
+        """Have the next ``times`` calls of a method fail."""
+        self._waiting.setdefault(method.lower(), deque()).extend([Fault(kind, delay)] * times)
+
+    def next(self, method: str) -> Fault:
+        """The fault of a call that comes in now."""
+        waiting = self._waiting.get(method.lower())
+        return waiting.popleft() if waiting else Fault()
