@@ -15,12 +15,14 @@ from sqlalchemy import Connection
 from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import Health
 from mikan_gateway.storage.backends import Backend, Work, open_backend
-from mikan_gateway.storage.schema import migrate
+from mikan_gateway.storage.schema import migrate, touch
 
 T = TypeVar("T")
 
 MAX_GROUP = 100
 """Units of work in one commit."""
+PROBE_EVERY = 2.0
+"""Seconds between two tries of a database that failed and that nobody else writes to."""
 
 
 def _nothing(_result: object) -> None:
@@ -37,8 +39,8 @@ class _Write:
 class Database:
     """Runs units of work. One process may write at a time (architecture section 1)."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, probe_every: float = PROBE_EVERY) -> None:
+        self._backend, self._probe_every = backend, probe_every
         self._queue: deque[_Write] = deque()
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -46,14 +48,14 @@ class Database:
         self._failure = ""
 
     @classmethod
-    async def open(cls, url: str) -> "Database":
+    async def open(cls, url: str, probe_every: float = PROBE_EVERY) -> "Database":
         """Connect and bring the schema up to date.
 
         Raises:
             ConfigError: the URL is of neither kind, or the schema is newer than this program.
             StorageError: the database cannot be opened.
         """
-        database = cls(open_backend(url))
+        database = cls(open_backend(url), probe_every)
         try:
             await database._backend.write(migrate)
         except BaseException:
@@ -71,7 +73,10 @@ class Database:
         await self._backend.close()
 
     def health(self) -> Health:
-        """Whether the last commit succeeded."""
+        """Whether the last commit succeeded. A failure is looked into again and again, so it ends by itself.
+
+        It must: while it lasts the process is not ready, and agents that it turned away for it can't come back.
+        """
         return Health(not self._failure, self._failure)
 
     async def read(self, work: Work[T]) -> T:
@@ -102,12 +107,22 @@ class Database:
         while self._queue or not self._closing:
             self._wake.clear()
             if not self._queue:
-                await self._wake.wait()
+                await self._wait()
                 continue
             group = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
             if not await self._commit(group):
                 for write in group:
                     await self._commit([write])
+
+    async def _wait(self) -> None:
+        """Wait for something to write; meanwhile see whether a database that failed takes anything again."""
+        try:
+            async with asyncio.timeout(self._probe_every if self._failure else None):
+                await self._wake.wait()
+        except TimeoutError:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            await self._commit([_Write(touch, _nothing, done)])
+            done.exception()  # `health` tells of it
 
     async def _commit(self, group: list[_Write]) -> bool:
         """Commit a group; ``False`` if it failed and its members are to be tried alone."""

@@ -16,6 +16,11 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_all,)
 """Number ``n`` leads from version ``n`` to ``n + 1``. One that has been released is never changed."""
 
 
+def touch(connection: Connection) -> None:
+    """Write what is there already, to see whether the database takes it."""
+    connection.execute(update(schema_version).values(version=schema_version.c.version))
+
+
 def migrate(connection: Connection) -> None:
     """Bring the schema up to date, in the caller's transaction.
 

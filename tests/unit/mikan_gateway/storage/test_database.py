@@ -1,10 +1,13 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
 from mikan_gateway.exceptions import ConfigError, StorageError, StorageFull, StorageUnavailable
+from mikan_gateway.ports import Health
+from mikan_gateway.storage.backends import Backend, Work
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing, schema_version
 
@@ -116,6 +119,35 @@ async def test_a_full_disk_is_told_apart_and_writing_goes_on_once_there_is_room(
     await database.write(_add("a"))
     assert database.health().ok
     assert await database.read(_slots) == ["a"]
+    await database.close()
+
+
+async def test_a_failure_ends_by_itself_though_nobody_writes(tmp_path: Path) -> None:
+    class Fragile:
+        """A backend whose disk is full for a while."""
+
+        def __init__(self, inner: Backend) -> None:
+            self.inner, self.full, self.tries = inner, False, 0
+            self.read, self.close = inner.read, inner.close
+
+        async def write(self, work: Work[Any]) -> Any:
+            self.tries += 1
+            if self.full:
+                raise StorageFull("full")
+            return await self.inner.write(work)
+
+    database = await Database.open(f"sqlite+aiosqlite:///{tmp_path}/mikan.db", probe_every=0.01)
+    fragile = Fragile(database._backend)
+    database._backend, fragile.full = fragile, True
+    with pytest.raises(StorageFull):
+        await database.write(_add("a"))
+    async with asyncio.timeout(5):
+        while fragile.tries < 3:  # noqa: ASYNC110  the writer tells nobody of a probe
+            await asyncio.sleep(0)
+        assert database.health() == Health(False, "full")
+        fragile.full = False
+        while not database.health().ok:  # noqa: ASYNC110
+            await asyncio.sleep(0)
     await database.close()
 
 
