@@ -5,6 +5,7 @@ same: if one of a group fails, the group is rolled back and each is tried alone.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from mikan_gateway.storage.backends import Backend, Work, open_backend
 from mikan_gateway.storage.schema import migrate, touch
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 MAX_GROUP = 100
 """Units of work in one commit."""
@@ -124,6 +127,14 @@ class Database:
             await self._commit([_Write(touch, _nothing, done)])
             done.exception()  # `health` tells of it
 
+    def _note(self, failure: str) -> None:
+        """Remember, and log once, that the database fails or works again."""
+        if failure and failure != self._failure:
+            logger.error("the database fails", extra={"reason": failure})
+        elif self._failure and not failure:
+            logger.info("the database works again")
+        self._failure = failure
+
     async def _commit(self, group: list[_Write]) -> bool:
         """Commit a group; ``False`` if it failed and its members are to be tried alone."""
 
@@ -133,12 +144,12 @@ class Database:
         try:
             results = await self._backend.write(work)
         except Exception as error:  # noqa: BLE001  the writer outlives any unit of work; the caller gets the error
-            self._failure = str(error) if isinstance(error, StorageError) else self._failure
+            self._note(str(error) if isinstance(error, StorageError) else self._failure)
             if len(group) > 1:
                 return False
             _settle(group[0], error)
             return True
-        self._failure = ""
+        self._note("")
         for write, result in zip(group, results, strict=True):
             _finish(write, result)
         return True

@@ -122,7 +122,9 @@ async def test_a_full_disk_is_told_apart_and_writing_goes_on_once_there_is_room(
     await database.close()
 
 
-async def test_a_failure_ends_by_itself_though_nobody_writes(tmp_path: Path) -> None:
+async def test_a_failure_is_logged_once_and_ends_by_itself_though_nobody_writes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Fragile:
         """A backend whose disk is full for a while."""
 
@@ -149,6 +151,9 @@ async def test_a_failure_ends_by_itself_though_nobody_writes(tmp_path: Path) -> 
         while not database.health().ok:  # noqa: ASYNC110
             await asyncio.sleep(0)
     await database.close()
+    logged = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "mikan_gateway.storage.database"]
+    assert logged[0] == ("ERROR", "the database fails")
+    assert [level for level, _ in logged].count("ERROR") == 1
 
 
 async def test_every_commit_of_sqlite_is_synced(tmp_path: Path) -> None:
