@@ -38,11 +38,8 @@ class Turn:
         await self._wire.socket.send(build_frame(frame))
 
     async def attachment(self, attachment_id: str) -> bytes:
-        """Pull a file of the message."""
-        async with self._agent.client() as client:
-            response = await client.get(f"attachments/{attachment_id}")
-            response.raise_for_status()
-            return response.content
+        """A file of the message, pulled with the log."""
+        return await self._agent.file(attachment_id)
 
     async def put(self, blob_id: str, content: bytes) -> None:
         """Put a file beside the socket, to be uploaded."""
@@ -65,6 +62,11 @@ class PlayedAgent:
     def __init__(self, server: RunningServer, offices: FakeOffices, office: OfficeKey, play: Play) -> None:
         self._server, self._offices, self._office, self._play = server, offices, office, play
         self._turns: dict[str, Turn] = {}
+        self._files: dict[str, asyncio.Future[bytes]] = {}
+
+    def file(self, attachment_id: str) -> "asyncio.Future[bytes]":
+        """An attachment, now or once it has been pulled."""
+        return self._files.setdefault(attachment_id, asyncio.get_running_loop().create_future())
 
     async def run(self) -> None:
         """Answer until the gateway goes."""
@@ -78,12 +80,22 @@ class PlayedAgent:
                     elif isinstance(frame, Stop) and frame.run_id in self._turns:
                         self._turns[frame.run_id].stopped.set()
                     elif isinstance(frame, LogBatch):
+                        # The gateway forgets a file once the log that names it is written.
+                        await self._pull(frame)
                         await wire.socket.send(build_frame(LogWritten(number=frame.entries[-1].number)))
 
     def client(self) -> httpx.AsyncClient:
         token = issue_token(KEY, "gateway", self._offices.claims(self._office))
         base = f"{self._server.http}/agent/v1/offices/{self._office}/"
         return httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+
+    async def _pull(self, batch: LogBatch) -> None:
+        async with self.client() as client:
+            for entry in batch.entries:
+                for file in entry.message.attachments if not entry.from_bot else ():
+                    if file.error is None:
+                        response = await client.get(f"attachments/{file.id}")
+                        self.file(file.id).set_result(response.raise_for_status().content)
 
     async def _take(self, turn: Turn) -> None:
         with contextlib.suppress(ConnectionClosed):

@@ -23,6 +23,7 @@ async def start(telegram: TelegramServer, tmp_path: Path) -> AsyncIterator[Start
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> TelegramGateway:
-            return await stack.enter_async_context(TelegramGateway(config_of(telegram), tmp_path, **options))
+            config = options.pop("config", None) or config_of(telegram)
+            return await stack.enter_async_context(TelegramGateway(config, tmp_path, **options))
 
         yield start

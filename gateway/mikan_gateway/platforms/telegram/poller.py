@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 from mikan_api.exceptions import MikanError
 from mikan_gateway.exceptions import ClusterError, GatewayError, PlatformRefused, StorageError, UserFault
 from mikan_gateway.platforms.telegram import menu
-from mikan_gateway.platforms.telegram.errors import reason, seconds_to_wait
+from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
 from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
 from mikan_gateway.ports import Health, InboundMessage, Intake
 from mikan_gateway.runtime.clock import Clock, backoff
@@ -30,7 +30,7 @@ BATCH = 100
 FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 CONFLICT_PAUSE = 5.0
 """At most, between tries beside another poller: it may be the process before this one, about to end."""
-FAULT_TRIES = 5
+FAULT_TRIES = 3
 """Tries of an update on which our own code fails; then it is given up, so that those after it are read."""
 FINISH_SECONDS = 10.0
 CONFIRM_SECONDS = 3.0
@@ -112,8 +112,12 @@ class Poller:
                 self._offset = updates[-1].update_id + 1
 
     async def _poll(self) -> Sequence[Update]:
+        # After a fault one poll is short, to see whether it is over. Not beside another poller: a short one would only
+        # interrupt it, which says nothing.
+        fault = self._faults.polling
+        held = POLL_SECONDS if fault in {"", OTHER_POLLER} else 0
         return await self._bot.get_updates(
-            offset=self._offset, limit=BATCH, timeout=POLL_SECONDS, allowed_updates=ALLOWED_UPDATES
+            offset=self._offset, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
         )
 
     async def _lasting(self, call: Callable[[], Awaitable[T]]) -> T:
