@@ -18,6 +18,7 @@ STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
 STRINGS: Schema = {"type": "array", "items": STRING}
 NAME: Schema = {"type": "string", "maxLength": 253, "pattern": r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"}
+ADDRESS: Schema = {"type": "string", "pattern": r"^(https?://[^\s?#@{}]+)?$"}
 LABELS: Schema = {"type": "object", "additionalProperties": STRING}
 LOG_LEVEL: Schema = {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}
 QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
@@ -96,6 +97,7 @@ def build() -> Schema:
             deniedCIDRs=CIDRS,
         ),
         agent=closed(resources=RESOURCES),
+        priorityClass=closed(create=BOOLEAN, existing=NAME, value=whole(-2147483648, 1000000000)),
         operator=closed(replicas=whole(0, 5), **process),
         gateway=closed(
             replicas=whole(0, 2),
@@ -104,6 +106,11 @@ def build() -> Schema:
             key=KEY,
             **process,
         ),
+        telegram={
+            **closed(enabled=BOOLEAN, existingSecret=NAME, baseUrl=ADDRESS, baseFileUrl=ADDRESS),
+            "if": {"properties": {"enabled": {"const": True}}},
+            "then": {"properties": {"existingSecret": {"minLength": 1}}},
+        },
         models=closed(
             replicas=whole(0, 20),
             # The models process checks it in full; it is written by provider and model names.

@@ -200,3 +200,16 @@ def test_a_second_release_leaves_the_crds_of_the_first_alone(release: Release, o
 
     after = own.kubectl.get("crd", "offices.mikan.dev")["metadata"]
     assert (after["uid"], after["resourceVersion"]) == (before["uid"], before["resourceVersion"])
+
+
+def test_the_processes_that_all_offices_need_are_scheduled_before_offices(helm: Helm) -> None:
+    objects = rendered(helm)
+
+    (made,) = (o for o in objects if o["kind"] == "PriorityClass")
+    used = {
+        o["metadata"]["name"]: o["spec"]["template"]["spec"].get("priorityClassName")
+        for o in objects
+        if o["kind"] == "Deployment"
+    }
+    assert used == dict.fromkeys(("mikan-gateway", "mikan-models", "mikan-operator"), made["metadata"]["name"])
+    assert made["value"] > 0

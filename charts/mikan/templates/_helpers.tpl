@@ -53,6 +53,14 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{- define "mikan.priority" -}}
+{{- if .Values.priorityClass.existing }}
+priorityClassName: {{ .Values.priorityClass.existing }}
+{{- else if .Values.priorityClass.create }}
+priorityClassName: {{ .Release.Namespace }}-{{ .Release.Name }}
+{{- end }}
+{{- end -}}
+
 {{- /* A random value that an upgrade keeps: dict "root" $ "name" secret "key" key. Base64, as Secret.data wants it. */ -}}
 {{- define "mikan.kept" -}}
 {{- $existing := lookup "v1" "Secret" .root.Release.Namespace .name -}}
