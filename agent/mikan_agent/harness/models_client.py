@@ -6,7 +6,8 @@ whether a failure may be cured by a repeat (`ModelError.transient`); when to rep
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 10.0
 SILENCE_TIMEOUT = 180.0
 """Seconds without a byte after which a stream counts as cut; the models process sends signs of life meanwhile."""
+DRAIN_TIMEOUT = 0.2
+AT_ONCE = 20
+"""Events that are taken before others have their turn."""
 _MAX_ERROR_BODY = 64 * 1024
 
 _BY_CODE: dict[str, type[ModelError]] = {
@@ -153,20 +157,32 @@ class HttpModelClient:
 
 async def _consume(response: "httpx.Response", into: Completion) -> None:
     events = data_events(response.aiter_bytes())
+    taken = 0
     try:
         async for data in events:
             if data == "[DONE]":
+                await _drain(events)
                 break
             try:
                 into.feed(data)
             except StreamedError as error:
                 raise _model_error(0, error.body, {}) from None
-            # A fast server must not keep the loop from cancelling, pinging and showing what came.
-            await asyncio.sleep(0)
+            taken += 1
+            if taken % AT_ONCE == 0:
+                # A fast server must not keep the loop from cancelling, pinging and showing what came.
+                await asyncio.sleep(0)
     finally:
         await events.aclose()
     if not into.finished:
         raise ModelUnreachable("the model's answer was cut off")
+
+
+async def _drain(events: AsyncGenerator[str, None]) -> None:
+    """Read the end of a body, so that its connection serves the next call; one that has no end is given up."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_TIMEOUT):
+            async for _ in events:
+                continue
 
 
 async def _refusal(response: "httpx.Response") -> ModelError:

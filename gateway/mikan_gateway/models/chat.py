@@ -30,6 +30,7 @@ PASSED_FIELDS = (
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 MESSAGE_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id"})
 THINKING_KEYS = frozenset({"reasoning_content", "thinking_blocks"})
+KEPT_KEYS = MESSAGE_KEYS | THINKING_KEYS
 THINKING_LEVELS = frozenset({"off", "none", "minimal", "low", "medium", "high", "xhigh", "max"})
 MAX_MESSAGES = 20_000
 CHARACTERS_PER_TOKEN = 4
@@ -129,8 +130,12 @@ def _messages(value: object) -> list[JsonObject]:
 def _message(index: int, message: object) -> JsonObject:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
         raise _bad(f"messages[{index}].role: one of {', '.join(sorted(ROLES))}")
-    kept = {k: v for k, v in message.items() if k in MESSAGE_KEYS or k in THINKING_KEYS}
+    # Most messages of a long conversation hold nothing else, and all of it is read in every call.
+    plain = KEPT_KEYS.issuperset(message)
+    kept = message if plain else {k: v for k, v in message.items() if k in KEPT_KEYS}
     content = kept.get("content")
+    if isinstance(content, str) and "tool_calls" not in kept:
+        return kept
     if isinstance(content, list):
         kept["content"] = [_part(f"messages[{index}].content[{n}]", part) for n, part in enumerate(content)]
     elif not isinstance(content, str | None):
@@ -180,7 +185,11 @@ def estimate_prompt_tokens(request: ChatRequest) -> int:
     images = 0
     for message in request.messages:
         content = message.get("content")
-        characters += len(text_of(message)) + len(str(message.get("tool_calls") or ""))
-        if isinstance(content, list):
+        if calls := message.get("tool_calls"):
+            characters += len(str(calls))
+        if isinstance(content, str):
+            characters += len(content)
+        elif isinstance(content, list):
+            characters += len(text_of(message))
             images += sum(part.get("type") == "image_url" for part in content)
     return characters // CHARACTERS_PER_TOKEN + images * TOKENS_PER_IMAGE

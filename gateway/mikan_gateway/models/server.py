@@ -36,6 +36,8 @@ DONE = b"data: [DONE]\n\n"
 ALIVE = b": alive\n\n"
 ALIVE_SECONDS = 20.0
 """Longest silence towards a client; agents take three minutes of it for a cut."""
+MAX_WAITING = 64 * 1024
+"""Bytes of events that wait for a slow client; then the call does."""
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -88,21 +90,48 @@ class ChatCompletions:
 class EventStream:
     """A streamed answer on its way out, with signs of life while there is nothing to say.
 
-    The status is sent with the first event or sign of life: an error after that is an event.
+    Events that come in one turn of the loop leave in one write: each write costs this process and the reader far more
+    than an event does. The status is sent with the first of them: an error after that is an event.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.started = False
         self._quiet = True
+        self._waiting = bytearray()
+        self._ended = False
+        self._news, self._room = asyncio.Event(), asyncio.Event()
 
-    async def write(self, body: bytes, more: bool = True) -> None:
-        """Send some events."""
+    async def write(self, events: bytes) -> None:
+        """Have some events sent; waits while many do."""
         self._quiet = False
-        if not self.started:
-            self.started = True
-            await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        self.started = True
+        self._waiting += events
+        self._news.set()
+        while len(self._waiting) > MAX_WAITING:
+            self._room.clear()
+            await self._room.wait()
+
+    def end(self, events: bytes) -> None:
+        """Have the last events sent."""
+        self._waiting += events
+        self._ended = True
+        self._news.set()
+
+    async def send_all(self) -> None:
+        """Send what is written, to the end."""
+        more = True
+        head = False
+        while more:
+            await self._news.wait()
+            self._news.clear()
+            more, body = not self._ended, bytes(self._waiting)
+            self._waiting.clear()
+            self._room.set()
+            if not head:
+                head = True
+                await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+            await self._send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def stay_alive(self) -> None:
         """Write a comment whenever nothing was written for a while; never ends."""
@@ -115,20 +144,25 @@ class EventStream:
 
 async def _respond_streamed(answer: AsyncGenerator[bytes, None], scope: Scope, receive: Receive, send: Send) -> None:
     stream = EventStream(send)
-    alive = asyncio.create_task(stream.stay_alive())
+    sending = asyncio.create_task(stream.send_all())
+    parts = (sending, asyncio.create_task(stream.stay_alive()))
     try:
-        async with aclosing(answer):
-            async for data in answer:
-                await stream.write(_event(data))
         tail = DONE
-    except CallFailed as error:
-        if not stream.started:
-            await error_response(error)(scope, receive, send)
-            return
-        tail = _event(to_json(error.body()))
+        try:
+            async with aclosing(answer):
+                async for data in answer:
+                    await stream.write(_event(data))
+        except CallFailed as error:
+            if not stream.started:
+                await error_response(error)(scope, receive, send)
+                return
+            tail = _event(to_json(error.body()))
+        stream.end(tail)
+        await sending
     finally:
-        alive.cancel()
-    await stream.write(tail, more=False)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
 
 
 def _event(data: bytes) -> bytes:

@@ -31,6 +31,14 @@ CALLED_ONCE = Usage(input_tokens=10, output_tokens=5, cost_usd=0.001, model_call
 CALLED_TWICE = Usage(input_tokens=20, output_tokens=10, cost_usd=0.002, model_calls=2)
 
 
+async def test_one_connection_serves_one_model_call_after_another(stage: OpenStage) -> None:
+    async with stage(say("one"), say("two"), say("three")) as s:
+        for number in (1, 2, 3):
+            await s.gateway.deliver(run_request("hello", f"r{number}"))
+            await s.gateway.finished(f"r{number}")
+        assert (len(s.models.requests), s.models.connections) == (3, 1)
+
+
 async def test_a_message_is_answered_and_recorded(stage: OpenStage) -> None:
     async with stage(say("Good ", "morning.")) as s:
         await s.gateway.deliver(run_request("hello"))

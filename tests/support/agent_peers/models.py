@@ -94,6 +94,8 @@ class ModelsPeer:
         self.script = list(script)
         self.requests: list[JsonObject] = []
         self.authorizations: list[str] = []
+        self.connections = 0
+        """How many were opened so far."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.url = ""
@@ -114,6 +116,7 @@ class ModelsPeer:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.connections += 1
         task.add_done_callback(self._connections.discard)
         try:
             while (head := await http.read_head(reader)) is not None:

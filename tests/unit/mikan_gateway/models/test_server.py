@@ -293,12 +293,53 @@ async def test_a_quiet_stream_shows_signs_of_life(monkeypatch: pytest.MonkeyPatc
         if len(sent) == 3:
             twice.set()
 
-    alive = asyncio.create_task(EventStream(send).stay_alive())
+    stream = EventStream(send)
+    parts = [asyncio.create_task(stream.stay_alive()), asyncio.create_task(stream.send_all())]
     await twice.wait()
-    alive.cancel()
+    for part in parts:
+        part.cancel()
 
     assert [message["type"] for message in sent[:3]] == ["http.response.start", *["http.response.body"] * 2]
     assert sent[1]["body"] == b": alive\n\n"
+
+
+async def test_events_that_come_at_once_leave_in_one_write() -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    stream = EventStream(send)
+    sending = asyncio.create_task(stream.send_all())
+    await stream.write(b"one")
+    await stream.write(b"two")
+    await asyncio.sleep(0)
+    stream.end(b"three")
+    await sending
+
+    bodies = [(message["body"], message["more_body"]) for message in sent[1:]]
+    assert bodies == [(b"onetwo", True), (b"three", False)]
+
+
+async def test_a_call_waits_for_a_client_that_does_not_read() -> None:
+    reading = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        await reading.wait()
+
+    stream = EventStream(send)
+    sending = asyncio.create_task(stream.send_all())
+    await stream.write(b"taken")
+    await asyncio.sleep(0)
+    writing = asyncio.create_task(stream.write(bytes(server.MAX_WAITING + 1)))
+    await asyncio.sleep(0)
+    blocked = not writing.done()
+    reading.set()
+    await writing
+    stream.end(b"")
+    await sending
+
+    assert blocked
 
 
 async def test_an_unreadable_body_is_400(running: RunningModels) -> None:
