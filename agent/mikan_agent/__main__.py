@@ -35,7 +35,7 @@ def main() -> int:
     """Read the environment and serve; returns the exit code."""
     end_at_once_on_sigterm()
     from mikan_agent.config import Config
-    from mikan_agent.exceptions import ConfigError
+    from mikan_api.exceptions import ConfigError
     from mikan_api.logs import configure_logging
 
     try:

@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from mikan_agent.exceptions import ConfigError
 from mikan_api import names
-from mikan_api.durations import parse_duration
-from mikan_api.exceptions import InvalidValue
+from mikan_api.environment import Environment, naming
 from mikan_api.identity import OfficeAddress, OfficeKey
 from mikan_api.sandbox_mode import SandboxMode, parse_sandbox_mode
-
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,47 +42,23 @@ class Config:
         Raises:
             ConfigError: one line that names the variable which is missing or wrong.
         """
-        level = environ.get("MIKAN_LOG_LEVEL", "INFO").upper()
-        if level not in _LEVELS:
-            raise ConfigError(f"MIKAN_LOG_LEVEL: {level!r} is none of {', '.join(_LEVELS)}")
-        try:
+        env = Environment(environ)
+        with naming("MIKAN_OFFICE_PLATFORM", "MIKAN_OFFICE_CONVERSATION"):
             office = OfficeAddress.parse(
-                _required(environ, "MIKAN_OFFICE_PLATFORM"), _required(environ, "MIKAN_OFFICE_CONVERSATION")
+                env.required("MIKAN_OFFICE_PLATFORM"), env.required("MIKAN_OFFICE_CONVERSATION")
             )
-        except InvalidValue as error:
-            raise ConfigError(f"MIKAN_OFFICE_PLATFORM, MIKAN_OFFICE_CONVERSATION: {error}") from None
-        try:
-            mode = parse_sandbox_mode(_required(environ, "MIKAN_SANDBOX_MODE"))
-        except InvalidValue as error:
-            raise ConfigError(f"MIKAN_SANDBOX_MODE: {error}") from None
-        try:
-            drain = parse_duration(environ.get("MIKAN_DRAIN", "20s"))
-        except InvalidValue as error:
-            raise ConfigError(f"MIKAN_DRAIN: {error}") from None
+        with naming("MIKAN_SANDBOX_MODE"):
+            mode = parse_sandbox_mode(env.required("MIKAN_SANDBOX_MODE"))
         return cls(
             office=office,
-            gateway_url=_url(environ, "MIKAN_GATEWAY_URL"),
-            models_url=_url(environ, "MIKAN_MODELS_URL"),
-            tokens=Path(environ.get("MIKAN_TOKENS_DIR") or names.TOKENS),
-            pod_name=_required(environ, "MIKAN_POD_NAME"),
-            pod_uid=_required(environ, "MIKAN_POD_UID"),
-            namespace=_required(environ, "MIKAN_NAMESPACE"),
+            gateway_url=env.url("MIKAN_GATEWAY_URL").rstrip("/"),
+            models_url=env.url("MIKAN_MODELS_URL").rstrip("/"),
+            tokens=env.path("MIKAN_TOKENS_DIR", names.TOKENS),
+            pod_name=env.required("MIKAN_POD_NAME"),
+            pod_uid=env.required("MIKAN_POD_UID"),
+            namespace=env.required("MIKAN_NAMESPACE"),
             sandbox_mode=mode,
-            sandbox_pod=_required(environ, "MIKAN_SANDBOX_POD") if mode.per_office else "",
-            log_level=level,
-            drain=drain,
+            sandbox_pod=env.required("MIKAN_SANDBOX_POD") if mode.per_office else "",
+            log_level=env.log_level(),
+            drain=env.duration("MIKAN_DRAIN", "20s"),
         )
-
-
-def _required(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "")
-    if not value:
-        raise ConfigError(f"{name} is not set")
-    return value
-
-
-def _url(environ: Mapping[str, str], name: str) -> str:
-    value = _required(environ, name).rstrip("/")
-    if not value.startswith(("http://", "https://")) or "@" in value:
-        raise ConfigError(f"{name} must be an http or https URL without credentials")
-    return value

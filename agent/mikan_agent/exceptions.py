@@ -4,7 +4,6 @@
 
     MikanError
     └── AgentError
-        ├── ConfigError           the environment is incomplete or wrong
         ├── TokenUnreadable       the office's token file cannot be used
         ├── GatewayRefused        the gateway will not have us until an admin acts
         ├── TransferFailed        bytes did not pass between agent and gateway
@@ -25,10 +24,6 @@ from mikan_api.exceptions import MikanError
 
 class AgentError(MikanError):
     """Base of what this package raises."""
-
-
-class ConfigError(AgentError):
-    """An environment variable is missing or wrong; the message names it, in one line."""
 
 
 class TokenUnreadable(AgentError):

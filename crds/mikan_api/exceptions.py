@@ -1,15 +1,16 @@
-"""What the parsers of this package raise.
+"""What this package raises, and with it every process at its start.
 
 ::
 
     MikanError
-    └── InvalidValue           a value from outside does not fit its grammar
-        ├── InvalidAddress     platform or conversation id
-        ├── InvalidSessionKey  session key, or one that belongs to another conversation
-        ├── InvalidEvent       scheduled event payload
-        ├── InvalidSettings    settings document
-        ├── InvalidSandboxMode sandbox mode string
-        └── InvalidDuration    duration string
+    ├── InvalidValue           a value from outside does not fit its grammar
+    │   ├── InvalidAddress     platform or conversation id
+    │   ├── InvalidSessionKey  session key, or one that belongs to another conversation
+    │   ├── InvalidEvent       scheduled event payload
+    │   ├── InvalidSettings    settings document
+    │   ├── InvalidSandboxMode sandbox mode string
+    │   └── InvalidDuration    duration string
+    ├── ConfigError            a variable or a mounted file of the boot configuration
     └── TokenRefused           office token that is malformed, forged or for another audience
 """
 
@@ -44,6 +45,10 @@ class InvalidSandboxMode(InvalidValue):
 
 class InvalidDuration(InvalidValue):
     """A duration that is not like ``90s``, ``15m`` or ``1h30m``."""
+
+
+class ConfigError(MikanError):
+    """A process cannot work as it is configured; one line that names the variable or the file, and never a secret."""
 
 
 class TokenRefused(MikanError):

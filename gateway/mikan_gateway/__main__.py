@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 
+from mikan_api.exceptions import ConfigError
 from mikan_api.logs import configure_logging
 from mikan_gateway.app import Gateway
 from mikan_gateway.config import Config
-from mikan_gateway.exceptions import ConfigError, GatewayError
+from mikan_gateway.exceptions import GatewayError
 
 logger = logging.getLogger("mikan_gateway")
 

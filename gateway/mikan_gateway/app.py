@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from mikan_api import names
+from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeKey, Platform
 from mikan_api.messaging import ConversationMessage
 from mikan_gateway.admission import Gatekeeper
@@ -229,7 +230,7 @@ class _UntilStarted:
 async def _started(platform: ChatPlatform, intake: Intake) -> bool:
     try:
         await platform.start(intake)
-    except GatewayError as error:
+    except (ConfigError, GatewayError) as error:
         logger.error("platform not started", extra={"platform": platform.platform, "reason": str(error)})
         return False
     return True

@@ -5,34 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mikan_api.durations import parse_duration
-from mikan_api.exceptions import InvalidDuration
+from mikan_api.environment import Environment, Listen
+from mikan_api.exceptions import ConfigError
 from mikan_api.tokens import MIN_KEY_BYTES
-from mikan_gateway.exceptions import ConfigError
 
 DEFAULT_DATABASE = "sqlite+aiosqlite:////var/lib/mikan/mikan.db"
 TELEGRAM_URL, TELEGRAM_FILE_URL = "https://api.telegram.org/bot", "https://api.telegram.org/file/bot"
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """An address to listen on."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, name: str, value: str) -> "Listen":
-        """Read ``host:port``; an IPv6 host stands in brackets.
-
-        Raises:
-            ConfigError: it is none; the message names the variable.
-        """
-        host, colon, port = value.rpartition(":")
-        if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-            raise ConfigError(f"{name}: {value!r} is not host:port")
-        return cls(host.strip("[]"), int(port))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,49 +62,40 @@ class Config:
         Raises:
             ConfigError: something is missing or wrong; one line that names it.
         """
-        console = environ.get("MIKAN_CONSOLE_LISTEN", "127.0.0.1:8081")
-        token_file = Path(environ.get("MIKAN_CONSOLE_TOKEN_FILE", "/etc/mikan/console/token"))
-        level = environ.get("MIKAN_LOG_LEVEL", "INFO").upper()
-        if level not in _LEVELS:
-            raise ConfigError(f"MIKAN_LOG_LEVEL: {level!r} is none of {', '.join(_LEVELS)}")
-        keys_dir = Path(environ.get("MIKAN_KEYS_DIR", "/etc/mikan/keys"))
+        env = Environment(environ)
+        console = env.listen_unless_empty("MIKAN_CONSOLE_LISTEN", "127.0.0.1:8081")
+        token_file = env.path("MIKAN_CONSOLE_TOKEN_FILE", "/etc/mikan/console/token")
+        keys_dir = env.path("MIKAN_KEYS_DIR", "/etc/mikan/keys")
         read_keys(keys_dir)
         return cls(
-            namespace=_required(environ, "MIKAN_NAMESPACE"),
-            offices_namespace=_required(environ, "MIKAN_OFFICES_NAMESPACE"),
-            settings_dir=Path(environ.get("MIKAN_SETTINGS_DIR", "/etc/mikan/settings")),
+            namespace=env.required("MIKAN_NAMESPACE"),
+            offices_namespace=env.required("MIKAN_OFFICES_NAMESPACE"),
+            settings_dir=env.path("MIKAN_SETTINGS_DIR", "/etc/mikan/settings"),
             keys_dir=keys_dir,
-            listen=Listen.parse("MIKAN_LISTEN", environ.get("MIKAN_LISTEN", "0.0.0.0:8080")),
-            log_level=level,
-            database_url=environ.get("MIKAN_DATABASE_URL", DEFAULT_DATABASE),
-            spool_dir=Path(environ.get("MIKAN_SPOOL_DIR", "/var/lib/mikan/spool")),
-            console_listen=Listen.parse("MIKAN_CONSOLE_LISTEN", console) if console else None,
+            listen=env.listen(),
+            log_level=env.log_level(),
+            database_url=env.text("MIKAN_DATABASE_URL", DEFAULT_DATABASE),
+            spool_dir=env.path("MIKAN_SPOOL_DIR", "/var/lib/mikan/spool"),
+            console_listen=console,
             console_token=read_console_token(token_file) if console else "",
-            lease=environ.get("MIKAN_LEASE", "") == "1",
-            drain_seconds=_seconds(environ, "MIKAN_DRAIN", "25s"),
-            kubeconfig=environ.get("KUBECONFIG") or None,
-            pod_name=environ.get("MIKAN_POD_NAME", "") or environ.get("HOSTNAME", "") or "gateway",
-            telegram=_telegram(environ),
+            lease=env.text("MIKAN_LEASE") == "1",
+            drain_seconds=env.duration("MIKAN_DRAIN", "25s").total_seconds(),
+            kubeconfig=env.text("KUBECONFIG") or None,
+            pod_name=env.text("MIKAN_POD_NAME", env.text("HOSTNAME", "gateway")),
+            telegram=_telegram(env),
         )
 
 
-def _telegram(environ: Mapping[str, str]) -> TelegramConfig | None:
+def _telegram(env: Environment) -> TelegramConfig | None:
     """The bot, where a token file is named; the token comes from there only."""
-    file = environ.get("MIKAN_TELEGRAM_TOKEN_FILE", "")
+    file = env.text("MIKAN_TELEGRAM_TOKEN_FILE")
     if not file:
         return None
     return TelegramConfig(
         read_telegram_token(Path(file)),
-        _address(environ, "MIKAN_TELEGRAM_BASE_URL", TELEGRAM_URL),
-        _address(environ, "MIKAN_TELEGRAM_BASE_FILE_URL", TELEGRAM_FILE_URL),
+        env.url("MIKAN_TELEGRAM_BASE_URL", TELEGRAM_URL),
+        env.url("MIKAN_TELEGRAM_BASE_FILE_URL", TELEGRAM_FILE_URL),
     )
-
-
-def _address(environ: Mapping[str, str], name: str, default: str) -> str:
-    value = environ.get(name, "") or default
-    if not re.fullmatch(r"https?://[^\s?#@{}]+", value):
-        raise ConfigError(f"{name}: not an http or https address without credentials, query or fragment")
-    return value
 
 
 def read_telegram_token(file: Path) -> str:
@@ -144,20 +113,6 @@ def read_telegram_token(file: Path) -> str:
     if not re.fullmatch(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,100}", token):
         raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file} holds no bot token (<digits>:<letters, digits, _ and ->)")
     return token
-
-
-def _required(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "")
-    if not value:
-        raise ConfigError(f"{name} is not set")
-    return value
-
-
-def _seconds(environ: Mapping[str, str], name: str, default: str) -> float:
-    try:
-        return parse_duration(environ.get(name, "") or default).total_seconds()
-    except InvalidDuration as error:
-        raise ConfigError(f"{name}: {error}") from None
 
 
 def read_keys(directory: Path) -> tuple[bytes, ...]:

@@ -4,7 +4,6 @@
 
     MikanError
     └── GatewayError
-        ├── ConfigError              the process cannot start as it was configured
         ├── ClusterError             the Kubernetes API server cannot be reached or refused
         │   ├── ClusterConflict      409: it exists already, or is another one now
         │   └── ClusterNotFound      404
@@ -28,10 +27,6 @@ from mikan_api.exceptions import MikanError
 
 class GatewayError(MikanError):
     """Base of everything that the gateway raises on purpose."""
-
-
-class ConfigError(GatewayError):
-    """The process cannot start as it was configured; the message names the setting and never a secret."""
 
 
 class ClusterError(GatewayError):

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.agents.server import server_config
-from mikan_gateway.config import Listen
-from mikan_gateway.exceptions import ConfigError
 
 
 class _Server(uvicorn.Server):

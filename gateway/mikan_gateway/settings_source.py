@@ -8,9 +8,8 @@ import asyncio
 import logging
 from pathlib import Path
 
-from mikan_api.exceptions import InvalidSettings
+from mikan_api.exceptions import ConfigError, InvalidSettings
 from mikan_api.settings import Settings, parse_settings
-from mikan_gateway.exceptions import ConfigError
 from mikan_gateway.ports import Health
 
 SETTINGS_FILE = "settings.json"

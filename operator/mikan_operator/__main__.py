@@ -4,10 +4,11 @@ import asyncio
 import os
 import sys
 
+from mikan_api.exceptions import ConfigError
 from mikan_api.logs import configure_logging
 from mikan_operator.app import run
 from mikan_operator.config import Config
-from mikan_operator.exceptions import ApiError, ConfigError, LeaseLost
+from mikan_operator.exceptions import ApiError, LeaseLost
 
 
 def main() -> int:

@@ -146,7 +146,7 @@ async def run(config: Config) -> None:
         runner = web.AppRunner(build_application(health), access_log=None)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, config.listen_host, config.listen_port).start()
+        await web.TCPSite(runner, config.listen.host, config.listen.port).start()
         lease = Lease(KubernetesApi(api, config.namespace), config.identity, utc_now)
         await _until_stopped(_lead(lease, operator, health))
 

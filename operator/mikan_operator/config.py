@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mikan_operator.exceptions import ConfigError
-
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+from mikan_api.environment import Environment, Listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +17,7 @@ class Config:
     settings_dir: Path
     keys_dir: Path
     installation_file: Path
-    listen_host: str
-    listen_port: int
+    listen: Listen
     log_level: str
     identity: str
     """Who holds the Lease: the pod's name."""
@@ -32,32 +29,14 @@ class Config:
         Raises:
             ConfigError: one line that names the variable which is missing or wrong.
         """
-        level = environ.get("MIKAN_LOG_LEVEL", "INFO").upper()
-        if level not in _LEVELS:
-            raise ConfigError(f"MIKAN_LOG_LEVEL: {level!r} is none of {', '.join(_LEVELS)}")
-        host, port = _listen(environ.get("MIKAN_LISTEN", "0.0.0.0:8080"))
+        env = Environment(environ)
         return cls(
-            namespace=_required(environ, "MIKAN_NAMESPACE"),
-            offices_namespace=_required(environ, "MIKAN_OFFICES_NAMESPACE"),
-            settings_dir=Path(environ.get("MIKAN_SETTINGS_DIR", "/etc/mikan/settings")),
-            keys_dir=Path(environ.get("MIKAN_KEYS_DIR", "/etc/mikan/keys")),
-            installation_file=Path(environ.get("MIKAN_OPERATOR_CONFIG", "/etc/mikan/operator/operator.json")),
-            listen_host=host,
-            listen_port=port,
-            log_level=level,
-            identity=environ.get("MIKAN_POD_NAME") or environ.get("HOSTNAME") or "mikan-operator",
+            namespace=env.required("MIKAN_NAMESPACE"),
+            offices_namespace=env.required("MIKAN_OFFICES_NAMESPACE"),
+            settings_dir=env.path("MIKAN_SETTINGS_DIR", "/etc/mikan/settings"),
+            keys_dir=env.path("MIKAN_KEYS_DIR", "/etc/mikan/keys"),
+            installation_file=env.path("MIKAN_OPERATOR_CONFIG", "/etc/mikan/operator/operator.json"),
+            listen=env.listen(),
+            log_level=env.log_level(),
+            identity=env.text("MIKAN_POD_NAME", env.text("HOSTNAME", "mikan-operator")),
         )
-
-
-def _required(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "")
-    if not value:
-        raise ConfigError(f"{name} is not set")
-    return value
-
-
-def _listen(value: str) -> tuple[str, int]:
-    host, colon, port = value.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        raise ConfigError(f"MIKAN_LISTEN: {value!r} is not host:port")
-    return host.strip("[]"), int(port)

@@ -4,7 +4,6 @@
 
     MikanError
     └── OperatorError
-        ├── ConfigError           boot configuration or a mounted file; one line that names it
         ├── LeaseLost             another operator may act now: exit at once
         └── ApiError              the API server's answer, translated once in `mikan_operator.storage`
             ├── NotFound          404
@@ -21,10 +20,6 @@ from mikan_api.exceptions import MikanError
 
 class OperatorError(MikanError):
     """Base of this package's errors."""
-
-
-class ConfigError(OperatorError):
-    """A variable, file or document of the boot configuration is missing or wrong."""
 
 
 class LeaseLost(OperatorError):

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mikan_api.exceptions import InvalidSettings
+from mikan_api.exceptions import ConfigError, InvalidSettings
 from mikan_api.settings import Settings, parse_settings
 from mikan_api.tokens import MIN_KEY_BYTES
-from mikan_operator.exceptions import ConfigError
 
 CHECK_SECONDS = 2.0
 _MAX_BYTES = 1024 * 1024

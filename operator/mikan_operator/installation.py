@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from mikan_api.base import ApiModel
 from mikan_api.events import describe
-from mikan_operator.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 Text = Annotated[str, Field(min_length=1, max_length=512)]
 

@@ -10,8 +10,10 @@ import os
 import sys
 
 from mikan_api import names
+from mikan_api.environment import Environment
+from mikan_api.exceptions import ConfigError
 from mikan_api.logs import configure_logging
-from mikan_operator.exceptions import ApiError, ConfigError, NotFound
+from mikan_operator.exceptions import ApiError, NotFound
 from mikan_operator.storage.kinds import OFFICE
 from mikan_operator.storage.kubernetes import KubernetesApi, connect, load_configuration
 
@@ -45,11 +47,8 @@ async def run(namespace: str) -> None:
 def main() -> int:
     """Returns 2 for a wrong configuration, 1 where a repetition may help."""
     configure_logging("uninstall")
-    namespace = os.environ.get("MIKAN_OFFICES_NAMESPACE", "")
     try:
-        if not namespace:
-            raise ConfigError("MIKAN_OFFICES_NAMESPACE is not set")
-        asyncio.run(run(namespace))
+        asyncio.run(run(Environment(os.environ).required("MIKAN_OFFICES_NAMESPACE")))
     except (ConfigError, ApiError) as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, ConfigError) else 1

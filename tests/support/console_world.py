@@ -10,8 +10,8 @@ import httpx
 from gateway_doubles import key_of
 from gateway_edges import DirectorySpool
 from mikan_api.console import CONSOLE_PREFIX, ConsoleEvent
+from mikan_api.environment import Listen
 from mikan_api.messaging import Attachment
-from mikan_gateway.config import Listen
 from mikan_gateway.platforms.console.platform import ConsolePlatform
 from mikan_gateway.ports import InboundMessage, Target
 from mikan_gateway.storage.console import ConsoleStore

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import uvicorn
 
+from mikan_api.environment import Listen
 from mikan_api.identity import OfficeAddress, OfficeKey
 from mikan_api.tokens import OfficeClaims, issue_token
-from mikan_gateway.config import Listen
 from mikan_gateway.models.config import Config
 from mikan_gateway.models.process import DefaultSettings, ModelsProcess, listener
 

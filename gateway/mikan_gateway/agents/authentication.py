@@ -4,10 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from mikan_api.exceptions import TokenRefused
+from mikan_api.exceptions import ConfigError, TokenRefused
 from mikan_api.identity import OfficeKey
 from mikan_api.tokens import OfficeClaims, verify_token
-from mikan_gateway.exceptions import ConfigError, NotAuthenticated
+from mikan_gateway.exceptions import NotAuthenticated
 from mikan_gateway.ports import Offices
 
 logger = logging.getLogger(__name__)

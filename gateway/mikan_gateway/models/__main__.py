@@ -4,8 +4,8 @@ import asyncio
 import os
 import sys
 
+from mikan_api.exceptions import ConfigError
 from mikan_api.logs import configure_logging
-from mikan_gateway.exceptions import ConfigError
 from mikan_gateway.models.config import Config
 from mikan_gateway.models.process import serve
 

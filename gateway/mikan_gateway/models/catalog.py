@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.models.chat import Usage
 from mikan_gateway.models.config import ModelEntry, ModelsConfig, ProviderEntry, parse_models_config
 from mikan_gateway.models.exceptions import CallRefused

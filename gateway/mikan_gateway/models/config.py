@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from mikan_api.base import ApiModel
+from mikan_api.environment import Environment, Listen
 from mikan_api.events import describe
-from mikan_gateway.config import Listen
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 Usd = Annotated[float, Field(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=3600)]
@@ -126,18 +126,13 @@ class Config:
         Raises:
             ConfigError: a variable is missing or wrong; the message names it.
         """
-        namespace = environ.get("MIKAN_OFFICES_NAMESPACE", "")
-        if not namespace:
-            raise ConfigError("MIKAN_OFFICES_NAMESPACE is not set: the namespace that holds the Office objects")
-        level = environ.get("MIKAN_LOG_LEVEL", "INFO").upper()
-        if level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
-            raise ConfigError("MIKAN_LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR")
+        env = Environment(environ)
         return cls(
-            offices_namespace=namespace,
-            settings_dir=Path(environ.get("MIKAN_SETTINGS_DIR", "/etc/mikan/settings")),
-            keys_dir=Path(environ.get("MIKAN_KEYS_DIR", "/etc/mikan/keys")),
-            models_config=Path(environ.get("MIKAN_MODELS_CONFIG", "/etc/mikan/models/models.json")),
-            models_keys_dir=Path(environ.get("MIKAN_MODELS_KEYS_DIR", "/etc/mikan/models-keys")),
-            listen=Listen.parse("MIKAN_LISTEN", environ.get("MIKAN_LISTEN", "0.0.0.0:8080")),
-            log_level=level,
+            offices_namespace=env.required("MIKAN_OFFICES_NAMESPACE"),
+            settings_dir=env.path("MIKAN_SETTINGS_DIR", "/etc/mikan/settings"),
+            keys_dir=env.path("MIKAN_KEYS_DIR", "/etc/mikan/keys"),
+            models_config=env.path("MIKAN_MODELS_CONFIG", "/etc/mikan/models/models.json"),
+            models_keys_dir=env.path("MIKAN_MODELS_KEYS_DIR", "/etc/mikan/models-keys"),
+            listen=env.listen(),
+            log_level=env.log_level(),
         )

@@ -2,8 +2,7 @@
 
 ::
 
-    ModelsError                 base
-    ├── ConfigError     models.json, a key file or a script cannot be used; the admin's fault
+    GatewayError
     └── CallFailed              a call that gets no answer, with status, code and message
         ├── CallRefused         we refused it before any upstream was asked; the client's fault
         ├── UpstreamFailed      the upstream refused it or could not be reached

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 logger = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from kubernetes.aio import config as cluster
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeKey
 from mikan_api.settings import Settings
 from mikan_gateway.config import read_keys
-from mikan_gateway.exceptions import ConfigError
 from mikan_gateway.models.access import Access, OfficeLookup
 from mikan_gateway.models.calls import ModelCalls
 from mikan_gateway.models.catalog import Catalog, load_catalog, watched_directories

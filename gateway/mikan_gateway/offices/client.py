@@ -4,7 +4,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config.config_exception import ConfigException
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 
 async def connect(kubeconfig: str | None = None) -> ApiClient:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.storage.errors import storage_error
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, insert, select, update
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.storage.tables import metadata, schema_version
 
 

@@ -15,6 +15,7 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from mikan_api import names
+from mikan_api.exceptions import ConfigError
 from mikan_operator import exceptions as errors
 from mikan_operator.metrics import REQUESTS
 from mikan_operator.storage.kinds import Kind, Manifest
@@ -140,7 +141,7 @@ async def load_configuration() -> Any:
             # Named here, since the library takes the variable only once, when it is imported.
             await config.load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
-        raise errors.ConfigError(f"no access to a cluster: {error}") from None
+        raise ConfigError(f"no access to a cluster: {error}") from None
     # 5,000 offices may wake at once: as many connections as workers, never more.
     configuration.connection_pool_maxsize = 32
     return configuration

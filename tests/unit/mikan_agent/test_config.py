@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mikan_agent.config import Config
-from mikan_agent.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 ENVIRON = {
     "MIKAN_OFFICE_PLATFORM": "slack",

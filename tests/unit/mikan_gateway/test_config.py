@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from mikan_gateway.config import Config, Listen, read_keys
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
+from mikan_gateway.config import Config, read_keys
 
 
 @pytest.fixture
@@ -82,7 +83,3 @@ def test_a_short_key_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="fewer than 32 bytes"):
         read_keys(tmp_path)
-
-
-def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert Listen.parse("X", "[::]:8080") == Listen("::", 8080)

@@ -9,8 +9,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from mikan_gateway.config import Listen
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.http_server import HttpServer
 
 

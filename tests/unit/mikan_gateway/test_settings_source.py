@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.settings_source import MountedSettings
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
 from mikan_operator.config import Config
-from mikan_operator.exceptions import ConfigError
 from mikan_operator.inputs import MountedInputs, read_inputs
 from mikan_operator.installation import read_installation
 from mikan_operator_testing.live import write_inputs
@@ -28,7 +29,7 @@ def test_defaults() -> None:
     assert config.settings_dir == Path("/etc/mikan/settings")
     assert config.keys_dir == Path("/etc/mikan/keys")
     assert config.installation_file == Path("/etc/mikan/operator/operator.json")
-    assert (config.listen_host, config.listen_port) == ("0.0.0.0", 8080)
+    assert config.listen == Listen("0.0.0.0", 8080)
     assert config.log_level == "INFO"
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from mikan_api.base import ApiModel
 from mikan_api.events import describe
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 
 Template = Annotated[str, Field(max_length=100_000)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)] | Template

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mikan_api.console import ConsoleSend
+from mikan_api.environment import Listen
 from mikan_api.identity import OfficeKey, Platform
 from mikan_api.messaging import (
     Attachment,
@@ -20,7 +21,6 @@ from mikan_api.messaging import (
     TrustModel,
 )
 from mikan_api.session_keys import parse_session_key
-from mikan_gateway.config import Listen
 from mikan_gateway.exceptions import GatewayError, PlatformUnavailable, StorageError
 from mikan_gateway.http_server import HttpServer
 from mikan_gateway.platforms.console.api import build_console_app

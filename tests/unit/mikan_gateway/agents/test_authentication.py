@@ -3,11 +3,12 @@ from pathlib import Path
 import pytest
 
 from gateway_doubles import KEY, FakeOffices, key_of
+from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeAddress, Platform
 from mikan_api.tokens import OfficeClaims, issue_token
 from mikan_gateway.agents.authentication import Authenticator
 from mikan_gateway.config import read_keys
-from mikan_gateway.exceptions import ConfigError, NotAuthenticated
+from mikan_gateway.exceptions import NotAuthenticated
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mikan_gateway.config import Listen
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.models.config import Config, parse_models_config
 
 

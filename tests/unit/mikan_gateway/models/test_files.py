@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.models.files import Reloaded, read_file
 
 

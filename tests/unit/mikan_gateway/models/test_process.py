@@ -64,6 +64,4 @@ def test_a_start_that_cannot_be_ends_with_2_and_one_line() -> None:
     )
 
     assert done.returncode == 2
-    assert done.stderr == (
-        "mikan-models: MIKAN_OFFICES_NAMESPACE is not set: the namespace that holds the Office objects\n"
-    )
+    assert done.stderr == "mikan-models: MIKAN_OFFICES_NAMESPACE is not set\n"

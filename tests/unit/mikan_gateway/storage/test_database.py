@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert, select, update
 
-from mikan_gateway.exceptions import ConfigError, StorageError, StorageFull, StorageUnavailable
+from mikan_api.exceptions import ConfigError
+from mikan_gateway.exceptions import StorageError, StorageFull, StorageUnavailable
 from mikan_gateway.ports import Health
 from mikan_gateway.storage.backends import Backend, Work
 from mikan_gateway.storage.database import Database

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mikan_gateway.exceptions import ConfigError
+from mikan_api.exceptions import ConfigError
 from mikan_gateway.models.scripted.player import fill
 from mikan_gateway.models.scripted.script import read_scripts
 

@@ -7,14 +7,10 @@ import pytest
 
 from console_world import TOKEN, ConsoleWorld
 from mikan_api.console import MAX_FILE_BYTES, MAX_SEND_BYTES
+from mikan_api.environment import Listen
+from mikan_api.exceptions import ConfigError
 from mikan_api.messaging import ConversationKind, TrustModel
-from mikan_gateway.config import Listen
-from mikan_gateway.exceptions import (
-    ClusterError,
-    ConfigError,
-    OfficeConflict,
-    StorageFull,
-)
+from mikan_gateway.exceptions import ClusterError, OfficeConflict, StorageFull
 from mikan_gateway.platforms.console.platform import ConsolePlatform
 from mikan_gateway.platforms.file_names import sanitized
 
