@@ -29,12 +29,11 @@ def read_markdown(text: str, names: Mapping[str, str] | None = None) -> list[Run
     """GFM as runs.
 
     Args:
-        text: what the model wrote; unpaired surrogates are replaced.
+        text: what the model wrote, `clean`.
         names: how to show people whom a mention names by id, since not everybody has a user name.
     """
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     writer = _Writer(names or {})
-    writer.blocks(_parser.parse(whole))
+    writer.blocks(_parser.parse(text))
     return [run for run in writer.runs if run.text]
 
 

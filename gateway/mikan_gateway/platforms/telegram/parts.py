@@ -3,10 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from mikan_gateway.platforms.telegram.markdown import read_markdown
-from mikan_gateway.platforms.telegram.rich_text import MAX_UNITS, Run, split_runs, to_html, to_plain
+from mikan_gateway.platforms.telegram.rich_text import MAX_UNITS, Run, clean, split_runs, to_html, to_plain
 
 MAX_GFM = 400_000
 """Characters that are looked at: more than as many messages as an answer may take."""
+MAX_FORMATTED = 60_000
+"""Characters of a text that is formatted. A longer one is shown as it was written: a hostile one could take seconds to
+read, and everybody would wait."""
 
 
 class Part(str):
@@ -24,7 +27,9 @@ class Part(str):
 
 def split_markdown(text: str, names: Mapping[str, str] | None = None, limit: int = MAX_UNITS) -> list[Part]:
     """Convert GFM, then cut it into messages; none for a text with nothing to see."""
-    pieces = split_runs(read_markdown(text[:MAX_GFM], names), limit)
+    whole = clean(text[:MAX_GFM])
+    runs = read_markdown(whole, names) if len(whole) <= MAX_FORMATTED else [Run(whole)]
+    pieces = split_runs(runs, limit)
     if len(pieces) == 1:
         return [Part(text, pieces[0])]
     return [Part(to_plain(piece), piece) for piece in pieces]

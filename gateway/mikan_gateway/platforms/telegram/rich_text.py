@@ -28,6 +28,11 @@ def units(text: str) -> int:
     return len(text) + sum(1 for c in text if c > "\uffff")
 
 
+def clean(text: str) -> str:
+    """Text that can be encoded: unpaired surrogates are replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def escape(text: str) -> str:
     """Text that reads as itself in Telegram's HTML."""
     return text.translate(_TABLE)
