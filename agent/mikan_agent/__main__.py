@@ -36,14 +36,16 @@ def main() -> int:
     end_at_once_on_sigterm()
     from mikan_agent.config import Config
     from mikan_api.exceptions import ConfigError
+    from mikan_api.kill_points import arm
     from mikan_api.logs import configure_logging
 
     try:
         config = Config.from_environ(os.environ)
+        configure_logging("agent", config.log_level)
+        arm(os.environ)
     except ConfigError as error:
         print(f"mikan-agent: {error}", file=sys.stderr)  # noqa: T201  logging is not set up yet
         return 2
-    configure_logging("agent", config.log_level)
     # Its line for every request says nothing that ours do not.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     asyncio.run(serve(config))

@@ -18,6 +18,7 @@ from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.exceptions import TransferFailed
 from mikan_agent.records.exceptions import AlreadyExists, NotFound, StorageError
 from mikan_agent.transfers import Transfers
+from mikan_api.kill_points import Step, around
 from mikan_api.messaging import Attachment, LogEntry
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,8 @@ class Attachments:
         try:
             if not await asyncio.to_thread(self._has, attachment):
                 async with asyncio.timeout(BOUND):
-                    await self._pull(attachment)
+                    with around(Step.ATTACHMENT_PULL):
+                        await self._pull(attachment)
         except (TransferFailed, StorageError) as error:
             return self._failed(attachment, str(error))
         except TimeoutError:

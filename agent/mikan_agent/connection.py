@@ -7,6 +7,7 @@ depends on a connection's life: operations wait in the `Outbox`, streamed text i
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Mapping
 from typing import Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -19,8 +20,21 @@ from mikan_agent.exceptions import GatewayRefused, TokenUnreadable
 from mikan_agent.outbox import Outbox
 from mikan_agent.tokens import TokenSource, bearer
 from mikan_api.base import OpenModel
+from mikan_api.kill_points import Step, around
 from mikan_api.logs import mask
-from mikan_api.wire import MAX_FRAME, PROTOCOL, Hello, InvalidFrame, Welcome, build_frame, parse_gateway_frame
+from mikan_api.wire import (
+    MAX_FRAME,
+    PROTOCOL,
+    Answer,
+    Delta,
+    Hello,
+    InvalidFrame,
+    LogWritten,
+    Operation,
+    Welcome,
+    build_frame,
+    parse_gateway_frame,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +49,12 @@ REFUSED_RETRY = Backoff(10.0, 60.0)
 _CLOSED_FOR_LONG = frozenset({4401, 4409, 4429})
 """Close codes of the gateway: token refused, another agent has taken over, flood. Dialling soon would not help, and two
 agents that take over from each other would never end."""
+_SENDING: Mapping[type[OpenModel], Step] = {
+    Operation: Step.OPERATION_SEND,
+    LogWritten: Step.LOG_ACKNOWLEDGE,
+    Answer: Step.ANSWER_SEND,
+    Delta: Step.TEXT_SEND,
+}
 STEADY = 10.0
 """Seconds after which a connection counts as a good one, and the next dial starts with a short wait again."""
 
@@ -153,7 +173,8 @@ class Connection:
             await self._socket.close(1000, reason[:100])
 
     async def _serve(self, socket: ClientConnection) -> None:
-        await socket.send(build_frame(self._handler.hello()))
+        with around(Step.HELLO_SEND):
+            await socket.send(build_frame(self._handler.hello()))
         async with asyncio.timeout(WELCOME_TIMEOUT):
             welcome = parse_gateway_frame(await socket.recv())
         if not isinstance(welcome, Welcome):
@@ -199,7 +220,8 @@ class Connection:
                 item = self._outgoing.popleft()
                 frame = item.next_delta() if isinstance(item, AnswerText) else item
                 if frame is not None:
-                    await socket.send(build_frame(frame))
+                    with around(_SENDING[type(frame)]):
+                        await socket.send(build_frame(frame))
             self._wake.clear()
             await self._wake.wait()
 

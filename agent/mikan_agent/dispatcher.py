@@ -14,6 +14,7 @@ from mikan_agent.outbox import Outbox
 from mikan_agent.runtime import Runtime
 from mikan_agent.sessions.store import SessionStore
 from mikan_api.base import OpenModel
+from mikan_api.kill_points import Step, around
 from mikan_api.responder import RunFinished
 from mikan_api.wire import Ack, Answer, Drain, Hello, LogBatch, LogWritten, Query, Reset, Run, Stop
 
@@ -65,9 +66,10 @@ class Dispatcher:
 
     async def acknowledged(self, number: int) -> None:
         """Operations up to ``number`` are durable; a run whose end is among them is forgotten."""
-        for operation in await self._outbox.acknowledge(number):
-            if isinstance(operation.operation, RunFinished):
-                self._runtime.ended(operation.run_id, operation.operation.outcome)
+        with around(Step.OPERATION_FORGET):
+            for operation in await self._outbox.acknowledge(number):
+                if isinstance(operation.operation, RunFinished):
+                    self._runtime.ended(operation.run_id, operation.operation.outcome)
 
     async def receive(self, frame: OpenModel) -> None:
         """Do what a frame says."""
@@ -75,7 +77,8 @@ class Dispatcher:
             case Ack():
                 await self.acknowledged(frame.number)
             case Run():
-                self._runtime.deliver(frame.run)
+                with around(Step.RUN_TAKE):
+                    self._runtime.deliver(frame.run)
             case Stop():
                 self._runtime.stop(frame.run_id)
             case LogBatch():
@@ -120,7 +123,8 @@ class Dispatcher:
         self._send(answer)
 
     async def _reset(self, frame: Reset) -> dict[str, object]:
-        return {"file": await self._runtime.reset(frame.session_key)}
+        with around(Step.SESSION_RESET):
+            return {"file": await self._runtime.reset(frame.session_key)}
 
     async def _sessions(self) -> dict[str, object]:
         files = await self._store.files()

@@ -10,6 +10,7 @@ from mikan_agent.backoff import Backoff
 from mikan_agent.clock import Clock
 from mikan_agent.exceptions import TokenUnreadable, TransferFailed
 from mikan_agent.tokens import TokenSource, bearer
+from mikan_api.kill_points import Step, around
 
 if TYPE_CHECKING:
     import httpx
@@ -60,7 +61,8 @@ class HttpTransfers:
         for attempt in range(ATTEMPTS):
             try:
                 async with self._translated() as headers:
-                    _check(await self._http().put(url, content=content(), headers=headers))
+                    with around(Step.UPLOAD_SEND):
+                        _check(await self._http().put(url, content=content(), headers=headers))
             except TransferFailed as error:
                 if not error.transient or attempt + 1 == ATTEMPTS:
                     raise

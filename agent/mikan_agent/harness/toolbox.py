@@ -15,6 +15,7 @@ from mikan_agent.harness.responder import Responder
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
 from mikan_agent.tools.tool import Tool, ToolContext, ToolOutput, one_line, parse_arguments, schema, text_output
+from mikan_api.kill_points import Step, around
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class Toolbox:
             label = tool.label(arguments)
             await responder.tool_status(call.id, label, "running")
             await self._sandbox.ready(responder)
-            output = await tool.run(arguments, context())
+            with around(Step.TOOL_RUN):
+                output = await tool.run(arguments, context())
             failed = output.failed
         except (ToolError, ExecutorError, TransferFailed) as error:
             output = text_output(f"{error}. {_UNKNOWN}" if isinstance(error, ConnectionLost) else str(error))

@@ -20,6 +20,7 @@ from mikan_agent.harness.transcript import Transcript, encode
 from mikan_agent.messages import AssistantMessage, StopReason
 from mikan_agent.sessions.session import Session
 from mikan_agent.tools.tool import ToolContext
+from mikan_api.kill_points import Step, around
 from mikan_api.settings import Llm
 
 
@@ -114,7 +115,8 @@ class Turn:
             completion = Completion(self._llm.model, self._responder.stream, unix_ms(self._clock))
             self._open = completion
             try:
-                await self._models.stream(call, completion)
+                with around(Step.MODEL_CALL):
+                    await self._models.stream(call, completion)
             except ModelError as error:
                 wait = self._retries.wait(error, attempt)
                 if wait is None:

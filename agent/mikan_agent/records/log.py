@@ -18,6 +18,7 @@ from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.exceptions import FileClosed, LogGap
 from mikan_agent.records.lines import Damaged, decode, encode, iso, read_lines_backwards, stamp
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step, around
 from mikan_api.messaging import LogEntry
 
 logger = logging.getLogger(__name__)
@@ -127,7 +128,8 @@ class PlatformLog:
                     raise LogGap(f"log entry {entry.number} came where {expected} was due")
             if fresh:
                 content = b"".join(encode(log_line(entry, self._office_key)) for entry in fresh)
-                self._opened().append(content, durable=True)
+                with around(Step.LOG_WRITE):
+                    self._opened().append(content, durable=True)
                 self._last = fresh[-1].number
             return self._last
 

@@ -20,6 +20,7 @@ from mikan_agent.records.lines import encode, iso
 from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
 from mikan_agent.sessions.journal import Loaded, Problem
 from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, Stub, text_field
+from mikan_api.kill_points import Step, around
 
 
 class Session:
@@ -191,7 +192,8 @@ class Session:
             stub = Stub(kind, self._new_id(), self.leaf_id)
             base = {"type": kind, "id": stub.id, "parentId": stub.parent_id, "timestamp": iso(self._clock.now())}
             raw = base | dict(fields)
-            self._file.append(encode(raw), durable)
+            with around(Step.SESSION_WRITE):
+                self._file.append(encode(raw), durable)
             self._tree.add(stub, raw, message)
             return EntryId(stub.id)
 
