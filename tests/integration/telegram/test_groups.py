@@ -143,6 +143,39 @@ async def test_an_answer_arrives_though_its_question_was_deleted(telegram: Teleg
     assert answer.reply_to is None
 
 
+async def test_in_a_topic_too_an_answer_arrives_though_its_question_was_deleted(
+    telegram: TelegramServer, start: Start
+) -> None:
+    async def play(turn: Turn) -> str:
+        group.delete(asked)
+        return "still here"
+
+    await start(play=play)
+    group = team(telegram, forum=True)
+    topic = group.open_topic("builds")
+
+    asked = group.send("@mikan_bot quick", topic=topic)
+
+    answer = await group.answered("still here")
+    assert (answer.topic, answer.reply_to) == (topic, None)
+
+
+async def test_an_answer_whose_topic_was_deleted_arrives_in_the_group(telegram: TelegramServer, start: Start) -> None:
+    async def play(turn: Turn) -> str:
+        group.delete(asked)
+        group.delete(group.room.messages[topic])
+        return "still here"
+
+    await start(play=play)
+    group = team(telegram, forum=True)
+    topic = group.open_topic("builds")
+
+    asked = group.send("@mikan_bot quick", topic=topic)
+
+    answer = await group.answered("still here")
+    assert (answer.topic, answer.reply_to) == (None, None)
+
+
 async def test_people_without_a_user_name_are_mentioned_by_their_id(telegram: TelegramServer, start: Start) -> None:
     seen = CountedMessages()
 

@@ -46,6 +46,7 @@ UPLOADS_AT_ONCE = 2
 """Files are in memory while they are sent."""
 _PHOTOS = {".jpg", ".jpeg", ".png", ".webp"}
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+_TOPIC_GONE = ("message thread not found", "topic_deleted", "topic_closed")
 _GONE = ("message to delete not found", "message can't be deleted", "message_id_invalid")
 
 logger = logging.getLogger(__name__)
@@ -116,15 +117,18 @@ class TelegramPlatform:
         part = as_part(text, self._names)
 
         async def call(chat: int) -> Message:
-            return await _with_fallback(
-                part,
-                lambda text, mode: self._bot.send_message(
-                    chat,
-                    text,
-                    parse_mode=mode,
-                    message_thread_id=topic_of(target.thread_id),
-                    reply_parameters=_reply(target),
-                    link_preview_options=_NO_PREVIEW,
+            return await _placed(
+                target,
+                lambda topic, reply: _with_fallback(
+                    part,
+                    lambda text, mode: self._bot.send_message(
+                        chat,
+                        text,
+                        parse_mode=mode,
+                        message_thread_id=topic,
+                        reply_parameters=reply,
+                        link_preview_options=_NO_PREVIEW,
+                    ),
                 ),
             )
 
@@ -188,31 +192,35 @@ class TelegramPlatform:
     async def _send_file(self, target: Target, content: bytes, name: str, caption: Part, chat: int) -> Message:
         if Path(name).suffix.lower() in _PHOTOS and len(content) <= MAX_PHOTO:
             try:
-                return await _with_fallback(
-                    caption,
-                    lambda text, mode: self._bot.send_photo(
-                        chat,
-                        InputFile(content, filename=name),
-                        caption=text,
-                        parse_mode=mode,
-                        message_thread_id=topic_of(target.thread_id),
-                        reply_parameters=_reply(target),
-                    ),
-                )
+                return await self._send_media(self._bot.send_photo, target, content, name, caption, chat)
             except BadRequest as error:
                 # Too wide, or no image after all: as a document it can be had still.
                 logger.info("not a photo for Telegram", extra={"reason": error.message})
-        return await _with_fallback(
-            caption,
-            lambda text, mode: self._bot.send_document(
-                chat,
-                InputFile(content, filename=name),
-                caption=text,
-                parse_mode=mode,
-                # Else Telegram may make something else of it by what its bytes look like.
-                disable_content_type_detection=True,
-                message_thread_id=topic_of(target.thread_id),
-                reply_parameters=_reply(target),
+        # Else Telegram may make something else of it by what its bytes look like.
+        send = partial(self._bot.send_document, disable_content_type_detection=True)
+        return await self._send_media(send, target, content, name, caption, chat)
+
+    async def _send_media(
+        self,
+        send: Callable[..., Awaitable[Message]],
+        target: Target,
+        content: bytes,
+        name: str,
+        caption: Part,
+        chat: int,
+    ) -> Message:
+        return await _placed(
+            target,
+            lambda topic, reply: _with_fallback(
+                caption,
+                lambda text, mode: send(
+                    chat,
+                    InputFile(content, filename=name),
+                    caption=text,
+                    parse_mode=mode,
+                    message_thread_id=topic,
+                    reply_parameters=reply,
+                ),
             ),
         )
 
@@ -236,6 +244,25 @@ class TelegramPlatform:
 
     def _notice(self, author: Author) -> None:
         _keep(self._names, author.id, author.display_name)
+
+
+async def _placed(target: Target, send: Callable[[int | None, ReplyParameters | None], Awaitable[Message]]) -> Message:
+    """Send to a target's topic, in reply; without what is no longer there.
+
+    Telegram's own leave to do without the reply does not hold in topics.
+    """
+    topic, reply = topic_of(target.thread_id), _reply(target)
+    while True:
+        try:
+            return await send(topic, reply)
+        except BadRequest as error:
+            said = error.message.lower()
+            if reply is not None and "message to be replied not found" in said:
+                reply = None
+            elif topic is not None and any(gone in said for gone in _TOPIC_GONE):
+                topic = None
+            else:
+                raise
 
 
 async def _with_fallback(part: Part, send: Callable[[str, ParseMode | None], Awaitable[T]]) -> T:

@@ -289,7 +289,8 @@ class Methods:
         if reply is None:
             return {"topic": topic, "reply_to": None}
         if reply["message_id"] not in room.messages:
-            if not reply.get("allow_sending_without_reply"):
+            # "Always False for … forum topic replies" (Bot API "ReplyParameters").
+            if not reply.get("allow_sending_without_reply") or topic is not None:
                 raise bad_request("message to be replied not found")
             return {"topic": topic, "reply_to": None}
         replied = room.messages[reply["message_id"]]

@@ -44,15 +44,11 @@ class TelegramServer:
         app = web.Application(client_max_size=60 * 1024 * 1024)
         app.router.add_route("*", "/bot{token}/{method}", self._method)
         app.router.add_get("/file/bot{token}/{path:.+}", self._file)
-        self.routes(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = self._runner.addresses[0][1]
-
-    def routes(self, app: web.Application) -> None:
-        """Further routes, for who starts the server as a program."""
 
     async def stop(self) -> None:
         if self._runner:
