@@ -20,11 +20,13 @@ from mikan_api import names
 from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeKey, Platform
 from mikan_api.messaging import ConversationMessage
+from mikan_api.mounted import Reloaded, following, read_settings, read_token_keys
+from mikan_api.settings import Settings
 from mikan_gateway.admission import Gatekeeper
 from mikan_gateway.agents.authentication import Authenticator
 from mikan_gateway.agents.hub import AgentHub
 from mikan_gateway.agents.routes import agent_routes
-from mikan_gateway.config import Config, read_keys
+from mikan_gateway.config import Config
 from mikan_gateway.counted_intake import CountedIntake
 from mikan_gateway.exceptions import GatewayError
 from mikan_gateway.health import HealthBoard, Part, health_routes
@@ -39,12 +41,11 @@ from mikan_gateway.offices.directory import OfficeDirectory
 from mikan_gateway.offices.service import KubernetesOffices
 from mikan_gateway.platforms.console.platform import ConsolePlatform
 from mikan_gateway.platforms.telegram.platform import TelegramPlatform
-from mikan_gateway.ports import ChatPlatform, Intake
+from mikan_gateway.ports import ChatPlatform, Health, Intake, SettingsSource
 from mikan_gateway.rendering.outbox import Outbox
 from mikan_gateway.rendering.renderer import Renderer
 from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
-from mikan_gateway.settings_source import MountedSettings
 from mikan_gateway.storage.console import ConsoleStore
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.outgoing import OutgoingStore
@@ -101,10 +102,10 @@ class Gateway:
             ConfigError: the process can't start as it was configured.
             StorageError: the database can't be opened.
         """
-        settings = MountedSettings(self._config.settings_dir)
-        settings.start()
-        self._stack.push_async_callback(settings.stop)
-        self.board.add(Part("settings", settings.health))
+        settings, keys = await asyncio.to_thread(_mounted, self._config)
+        await self._stack.enter_async_context(following(settings, keys))
+        self.board.add(Part("settings", lambda: Health(not settings.fault, settings.fault)))
+        self.board.add(Part("token keys", lambda: Health(not keys.fault, keys.fault)))
         self._app.router.routes.extend(health_routes(self.board, self.metrics.registry))
         await self._server.start()
         self._stack.push_async_callback(self._server.stop)
@@ -117,7 +118,7 @@ class Gateway:
         self._stack.push_async_callback(database.close)
         self.board.add(Part("database", database.health, needed=True))
         cluster = self._watch(api, settings)
-        await self._serve(database, cluster, settings)
+        await self._serve(database, cluster, settings, Authenticator(lambda: keys.current, cluster.offices))
         self.board.started = True
         logger.info("gateway started", extra={"port": self.port, "platforms": [str(p) for p in self._platforms]})
 
@@ -140,7 +141,7 @@ class Gateway:
         lease.keep(self.lost.set)
         self._stack.push_async_callback(lease.release)
 
-    def _watch(self, api: ApiClient, settings: MountedSettings) -> Kubernetes:
+    def _watch(self, api: ApiClient, settings: SettingsSource) -> Kubernetes:
         office_api = OfficeApi(api, self._config.offices_namespace)
         directory = OfficeDirectory(office_api, self._config.offices_namespace, settings)
         activity = ActivityWriter(office_api, directory, settings)
@@ -151,13 +152,14 @@ class Gateway:
         self.metrics.observe(self.board, lambda: sum(1 for _ in directory))
         return Kubernetes(directory, activity, KubernetesOffices(office_api, directory, activity))
 
-    async def _serve(self, database: Database, cluster: Kubernetes, settings: MountedSettings) -> None:
+    async def _serve(
+        self, database: Database, cluster: Kubernetes, settings: SettingsSource, authenticator: Authenticator
+    ) -> None:
         spool = SpoolDirectory(self._config.spool_dir)
         outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock)
         renderer = Renderer(self._platforms, outbox, spool, self._clock)
         self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock)
         self._hub = AgentHub(self._runtime.desk)
-        authenticator = Authenticator(lambda: read_keys(self._config.keys_dir), cluster.offices)
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
         self._add_console(ConsoleStore(database))
         if self._config.telegram is not None:
@@ -207,6 +209,14 @@ class Gateway:
     async def _log_posted(self, office: OfficeKey, message: ConversationMessage) -> int:
         assert self._runtime is not None  # noqa: S101  nothing is posted before it exists
         return await self._runtime.log_posted(office, message)
+
+
+def _mounted(config: Config) -> tuple[Reloaded[Settings], Reloaded[tuple[bytes, ...]]]:
+    settings_dir, keys_dir = config.settings_dir, config.keys_dir
+    return (
+        Reloaded.read("settings", lambda: read_settings(settings_dir), [settings_dir]),
+        Reloaded.read("token keys", lambda: read_token_keys(keys_dir), [keys_dir]),
+    )
 
 
 class _UntilStarted:

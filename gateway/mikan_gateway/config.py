@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mikan_api.environment import Environment, Listen
 from mikan_api.exceptions import ConfigError
-from mikan_api.tokens import MIN_KEY_BYTES
+from mikan_api.mounted import read_ascii
 
 DEFAULT_DATABASE = "sqlite+aiosqlite:////var/lib/mikan/mikan.db"
 TELEGRAM_URL, TELEGRAM_FILE_URL = "https://api.telegram.org/bot", "https://api.telegram.org/file/bot"
@@ -34,7 +34,7 @@ class Config:
     offices_namespace: str
     settings_dir: Path
     keys_dir: Path
-    """Token keys that are accepted; read again as they rotate, so only looked at here."""
+    """Token keys that are accepted."""
     listen: Listen
     log_level: str
     database_url: str
@@ -57,7 +57,7 @@ class Config:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> "Config":
-        """Read the configuration and the key and token files that it names.
+        """Read the configuration and the token files that it names.
 
         Raises:
             ConfigError: something is missing or wrong; one line that names it.
@@ -65,13 +65,11 @@ class Config:
         env = Environment(environ)
         console = env.listen_unless_empty("MIKAN_CONSOLE_LISTEN", "127.0.0.1:8081")
         token_file = env.path("MIKAN_CONSOLE_TOKEN_FILE", "/etc/mikan/console/token")
-        keys_dir = env.path("MIKAN_KEYS_DIR", "/etc/mikan/keys")
-        read_keys(keys_dir)
         return cls(
             namespace=env.required("MIKAN_NAMESPACE"),
             offices_namespace=env.required("MIKAN_OFFICES_NAMESPACE"),
             settings_dir=env.path("MIKAN_SETTINGS_DIR", "/etc/mikan/settings"),
-            keys_dir=keys_dir,
+            keys_dir=env.path("MIKAN_KEYS_DIR", "/etc/mikan/keys"),
             listen=env.listen(),
             log_level=env.log_level(),
             database_url=env.text("MIKAN_DATABASE_URL", DEFAULT_DATABASE),
@@ -104,38 +102,10 @@ def read_telegram_token(file: Path) -> str:
     Raises:
         ConfigError: no file, or something else in it.
     """
-    try:
-        token = file.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file} is not ASCII") from None
+    token = read_ascii(file, "MIKAN_TELEGRAM_TOKEN_FILE")
     if not re.fullmatch(r"[0-9]{6,20}:[A-Za-z0-9_-]{30,100}", token):
         raise ConfigError(f"MIKAN_TELEGRAM_TOKEN_FILE: {file} holds no bot token (<digits>:<letters, digits, _ and ->)")
     return token
-
-
-def read_keys(directory: Path) -> tuple[bytes, ...]:
-    """The token keys of a directory: ``current``, and during a rotation ``previous``.
-
-    Raises:
-        ConfigError: no current key, or one that is too short.
-    """
-    keys = []
-    for name in ("current", "previous"):
-        file = directory / name
-        try:
-            key = file.read_bytes()
-        except FileNotFoundError:
-            if name == "current":
-                raise ConfigError(f"MIKAN_KEYS_DIR: {file} does not exist") from None
-            continue
-        except OSError as error:
-            raise ConfigError(f"MIKAN_KEYS_DIR: {file}: {error.strerror}") from None
-        if len(key) < MIN_KEY_BYTES:
-            raise ConfigError(f"MIKAN_KEYS_DIR: {file} holds fewer than {MIN_KEY_BYTES} bytes")
-        keys.append(key)
-    return tuple(keys)
 
 
 MIN_CONSOLE_TOKEN = 16
@@ -147,12 +117,7 @@ def read_console_token(file: Path) -> str:
     Raises:
         ConfigError: no file, or a token that is empty, too short or not printable ASCII.
     """
-    try:
-        token = file.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise ConfigError(f"MIKAN_CONSOLE_TOKEN_FILE: {file}: {error.strerror}; the console needs a token") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"MIKAN_CONSOLE_TOKEN_FILE: {file} is not ASCII") from None
+    token = read_ascii(file, "MIKAN_CONSOLE_TOKEN_FILE")
     if len(token) < MIN_CONSOLE_TOKEN or not token.isprintable() or " " in token:
         raise ConfigError(f"MIKAN_CONSOLE_TOKEN_FILE: {file} needs at least {MIN_CONSOLE_TOKEN} printable characters")
     return token

@@ -36,11 +36,12 @@ from typing import Any
 import kopf
 from aiohttp import web
 
+from mikan_api.mounted import Reloaded, follow
 from mikan_operator import handlers, metrics
 from mikan_operator.cache import Cache
 from mikan_operator.config import Config
 from mikan_operator.health import Health, build_application
-from mikan_operator.inputs import MountedInputs
+from mikan_operator.inputs import Inputs, mounted_inputs
 from mikan_operator.installation import Installation, read_installation
 from mikan_operator.intake import Intake, Work
 from mikan_operator.lease import Lease
@@ -68,7 +69,9 @@ def utc_now() -> datetime:
 class Operator:
     """Everything that acts while the Lease is held."""
 
-    def __init__(self, config: Config, installation: Installation, inputs: MountedInputs, store: KubernetesApi) -> None:
+    def __init__(
+        self, config: Config, installation: Installation, inputs: Reloaded[Inputs], store: KubernetesApi
+    ) -> None:
         self.watches = Watches(time.time)
         self._config = config
         self._inputs = inputs
@@ -99,7 +102,7 @@ class Operator:
                 for coroutine in (
                     lease.hold(),
                     self._queue.run(),
-                    self._inputs.follow(self._intake.enqueue_all),
+                    follow([self._inputs], self._intake.enqueue_all),
                     self._resync.follow(),
                 )
             ]
@@ -137,7 +140,7 @@ async def run(config: Config) -> None:
         LeaseLost: the Lease is gone.
     """
     installation = read_installation(config.installation_file)
-    inputs = MountedInputs(config.settings_dir, config.keys_dir)
+    inputs = await asyncio.to_thread(mounted_inputs, config.settings_dir, config.keys_dir)
     configuration = await load_configuration()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect(configuration))

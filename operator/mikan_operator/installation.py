@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from mikan_api.base import ApiModel
 from mikan_api.events import describe
 from mikan_api.exceptions import ConfigError
+from mikan_api.mounted import read_file
 
 Text = Annotated[str, Field(min_length=1, max_length=512)]
 
@@ -69,8 +70,6 @@ def read_installation(file: Path) -> Installation:
         ConfigError: missing, or each wrong field named.
     """
     try:
-        return Installation.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"MIKAN_OPERATOR_CONFIG: {file}: {error.strerror}") from None
+        return Installation.model_validate_json(read_file(file, "MIKAN_OPERATOR_CONFIG"))
     except ValidationError as error:
         raise ConfigError(f"MIKAN_OPERATOR_CONFIG: {file}: {describe(error)}") from None

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mikan_api.exceptions import ConfigError
+from mikan_api.mounted import read_file
 from mikan_gateway.models.chat import Usage
 from mikan_gateway.models.config import ModelEntry, ModelsConfig, ProviderEntry, parse_models_config
 from mikan_gateway.models.exceptions import CallRefused
-from mikan_gateway.models.files import read_file
 from mikan_gateway.models.pricing import Price, configured_price
 from mikan_gateway.models.providers.provider import Provider
 from mikan_gateway.models.scripted.provider import ScriptedProvider
@@ -67,7 +67,7 @@ def load_catalog(config_file: Path, keys_dir: Path, new_provider: NewProvider) -
     Raises:
         ConfigError: ``models.json`` itself cannot be used.
     """
-    config = parse_models_config(read_file(config_file))
+    config = parse_models_config(read_file(config_file, "MIKAN_MODELS_CONFIG"))
     providers: dict[str, Provider] = {}
     faults: dict[str, str] = {}
     for name, entry in config.providers.items():
@@ -84,7 +84,7 @@ def load_catalog(config_file: Path, keys_dir: Path, new_provider: NewProvider) -
 
 
 def _read_key(path: Path) -> str:
-    raw = read_file(path)
+    raw = read_file(path, "MIKAN_MODELS_KEYS_DIR")
     try:
         key = raw.decode("ascii").strip()
     except UnicodeDecodeError:

@@ -18,13 +18,12 @@ from starlette.applications import Starlette
 
 from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeKey
+from mikan_api.mounted import SETTINGS_FILE, Reloaded, following, read_settings, read_token_keys
 from mikan_api.settings import Settings
-from mikan_gateway.config import read_keys
 from mikan_gateway.models.access import Access, OfficeLookup
 from mikan_gateway.models.calls import ModelCalls
 from mikan_gateway.models.catalog import Catalog, load_catalog, watched_directories
 from mikan_gateway.models.config import Config, ProviderEntry
-from mikan_gateway.models.files import Refreshed, Reloaded, poll
 from mikan_gateway.models.health import Health, Part, assess
 from mikan_gateway.models.metrics import Metrics
 from mikan_gateway.models.providers.litellm import Litellm, LitellmProvider
@@ -34,7 +33,6 @@ from mikan_gateway.models.server import build_app
 from mikan_gateway.models.slots import Slots
 from mikan_gateway.models.spending import Cap, Spending
 from mikan_gateway.offices.directory import OfficeDirectory
-from mikan_gateway.settings_source import SETTINGS_FILE, MountedSettings
 
 STOP_SECONDS = 20
 """How long calls under way may still run after a SIGTERM."""
@@ -81,11 +79,11 @@ class ModelsProcess:
         self._client = httpx.AsyncClient(
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64), follow_redirects=False
         )
-        self._keys = Reloaded("token keys", self._load_keys, lambda _: [config.keys_dir])
-        self._catalog = Reloaded("models.json", self._load_catalog, self._catalog_directories)
+        self._keys = Reloaded[tuple[bytes, ...]]("token keys", self._load_keys, lambda _: [config.keys_dir], ())
+        self._catalog = Reloaded[Catalog | None]("models.json", self._load_catalog, self._catalog_directories, None)
         self.metrics = Metrics(CollectorRegistry())
         calls = ModelCalls(self._usable_catalog, self.cap, Spending(time.monotonic), Slots(), self.metrics)
-        access = Access(lambda: self._keys.value or (), offices)
+        access = Access(lambda: self._keys.current, offices)
         self.app = build_app(access, calls, self.metrics, self.health, self._lifespan)
 
     def cap(self) -> Cap | None:
@@ -93,7 +91,7 @@ class ModelsProcess:
         caps = []
         if usd := self._settings.current.models_cap_usd_per_office:
             caps.append(Cap(usd, 24))
-        catalog = self._catalog.value
+        catalog = self._catalog.current
         if catalog and catalog.config.cap_usd_per_office:
             caps.append(Cap(catalog.config.cap_usd_per_office, catalog.config.cap_window_hours))
         return min(caps, key=lambda cap: cap.usd / cap.hours, default=None)
@@ -102,35 +100,32 @@ class ModelsProcess:
         """The state of every part."""
         catalog = self._catalog
         parts = {
-            "models.json": Part(catalog.fault, needed=catalog.value is None),
-            "token keys": Part(self._keys.fault, needed=self._keys.value is None),
+            "models.json": Part(catalog.fault, needed=catalog.current is None),
+            "token keys": Part(self._keys.fault, needed=not self._keys.current),
             "offices": Part(self._offices.fault()),
             "litellm": Part(self._litellm.fault),
         }
-        if catalog.value:
-            faults = catalog.value.faults
-            parts |= {f"provider {n}": Part(faults.get(n, ""), needed=False) for n in catalog.value.config.providers}
+        if catalog.current:
+            faults = catalog.current.faults
+            parts |= {f"provider {n}": Part(faults.get(n, ""), needed=False) for n in catalog.current.config.providers}
         return assess(parts, self.metrics)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        sources: list[Refreshed] = [self._keys, self._catalog]
-        for source in sources:
-            await source.refresh()
-        polling = asyncio.create_task(poll(sources), name="files")
+        await self._keys.refresh()
+        await self._catalog.refresh()
         try:
-            yield
+            async with following(self._keys, self._catalog):
+                yield
         finally:
-            polling.cancel()
-            await asyncio.gather(polling, return_exceptions=True)
             await self._litellm.close()
             await self._client.aclose()
 
     def _usable_catalog(self) -> Catalog | None:
-        return self._catalog.value
+        return self._catalog.current
 
     def _load_keys(self) -> tuple[bytes, ...]:
-        return read_keys(self._config.keys_dir)
+        return read_token_keys(self._config.keys_dir)
 
     def _load_catalog(self) -> Catalog:
         catalog = load_catalog(self._config.models_config, self._config.models_keys_dir, self._new_provider)
@@ -176,20 +171,19 @@ async def cluster_access() -> kubernetes.Configuration:
     return access
 
 
-def mounted_settings(config: Config) -> MountedSettings | DefaultSettings:
+def mounted_settings(directory: Path) -> Reloaded[Settings] | DefaultSettings:
     """The settings if any are mounted here; the only one that matters here is the cap."""
-    if (config.settings_dir / SETTINGS_FILE).exists():
-        return MountedSettings(config.settings_dir)
+    if (directory / SETTINGS_FILE).exists():
+        return Reloaded.read("settings", lambda: read_settings(directory), [directory])
     return DefaultSettings()
 
 
 async def serve(config: Config) -> None:
     """Run until SIGTERM or SIGINT."""
     async with AsyncExitStack() as stack:
-        settings = await asyncio.to_thread(mounted_settings, config)
-        if isinstance(settings, MountedSettings):
-            settings.start()
-            stack.push_async_callback(settings.stop)
+        settings = await asyncio.to_thread(mounted_settings, config.settings_dir)
+        if isinstance(settings, Reloaded):
+            await stack.enter_async_context(following(settings))
         offices = await stack.enter_async_context(watched_offices(config, settings))
         process = ModelsProcess(config, offices, settings)
         server = Server(listener(process.app, config))

@@ -219,7 +219,7 @@ async def test_the_state_of_every_part_is_told(process: Process) -> None:
         parts = (await client.get("/readyz")).json()["parts"]
         metrics = (await client.get("/metrics")).text
 
-    assert set(parts) == {"settings", "database", "office-watch", "platform-console"}
+    assert set(parts) == {"settings", "token keys", "database", "office-watch", "platform-console"}
     assert all(part["ok"] for part in parts.values())
     assert 'mikan_gateway_part_up{part="office-watch"} 1.0' in metrics
 
@@ -241,7 +241,8 @@ async def test_a_second_gateway_waits_for_the_lease(process: Process, tmp_path: 
     ("environment", "named"),
     [
         ({"MIKAN_NAMESPACE": ""}, "MIKAN_NAMESPACE is not set"),
-        ({"MIKAN_CONSOLE_TOKEN_FILE": "/nonexistent"}, "the console needs a token"),
+        ({"MIKAN_CONSOLE_TOKEN_FILE": "/nonexistent"}, "MIKAN_CONSOLE_TOKEN_FILE: /nonexistent: No such file"),
+        ({"MIKAN_KEYS_DIR": "/nonexistent"}, "MIKAN_KEYS_DIR: /nonexistent/current: No such file"),
         ({"MIKAN_DATABASE_URL": "mysql://x"}, "neither sqlite nor postgresql"),
         ({"MIKAN_SETTINGS_DIR": "/nonexistent"}, "settings in /nonexistent"),
         ({"KUBECONFIG": "/nonexistent"}, "no access to Kubernetes"),

@@ -4,17 +4,15 @@ import pytest
 
 from mikan_api.environment import Listen
 from mikan_api.exceptions import ConfigError
-from mikan_gateway.config import Config, read_keys
+from mikan_gateway.config import Config
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "current").write_bytes(b"k" * 32)
     (tmp_path / "token").write_text("t" * 16 + "\n")
     return {
         "MIKAN_NAMESPACE": "mikan",
         "MIKAN_OFFICES_NAMESPACE": "mikan-offices",
-        "MIKAN_KEYS_DIR": str(tmp_path),
         "MIKAN_CONSOLE_TOKEN_FILE": str(tmp_path / "token"),
     }
 
@@ -40,7 +38,6 @@ def test_the_defaults_are_those_of_a_pod(environ: dict[str, str]) -> None:
         ("MIKAN_CONSOLE_LISTEN", "nowhere"),
         ("MIKAN_LOG_LEVEL", "loud"),
         ("MIKAN_DRAIN", "soon"),
-        ("MIKAN_KEYS_DIR", "/nonexistent"),
         ("MIKAN_CONSOLE_TOKEN_FILE", "/nonexistent"),
     ],
 )
@@ -69,17 +66,3 @@ def test_a_configuration_prints_no_secret(environ: dict[str, str]) -> None:
 
     assert "pass" not in shown
     assert "tttt" not in shown
-
-
-def test_during_a_rotation_there_are_two_keys(tmp_path: Path) -> None:
-    (tmp_path / "current").write_bytes(b"n" * 32)
-    (tmp_path / "previous").write_bytes(b"o" * 40)
-
-    assert read_keys(tmp_path) == (b"n" * 32, b"o" * 40)
-
-
-def test_a_short_key_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "current").write_bytes(b"n" * 31)
-
-    with pytest.raises(ConfigError, match="fewer than 32 bytes"):
-        read_keys(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from mikan_api.environment import Listen
 from mikan_api.exceptions import ConfigError
 from mikan_operator.config import Config
-from mikan_operator.inputs import MountedInputs, read_inputs
+from mikan_operator.inputs import mounted_inputs, read_inputs
 from mikan_operator.installation import read_installation
 from mikan_operator_testing.live import write_inputs
 
@@ -91,7 +91,7 @@ def test_inputs_do_not_show_keys(mounted: Path) -> None:
 
 
 async def test_changed_settings_are_taken_over(mounted: Path) -> None:
-    inputs = MountedInputs(mounted / "settings", mounted / "keys")
+    inputs = mounted_inputs(mounted / "settings", mounted / "keys")
     assert await inputs.refresh() is False
 
     (mounted / "settings" / "overrides.json").write_text('{"idleTimeout": "7m"}')
@@ -101,7 +101,7 @@ async def test_changed_settings_are_taken_over(mounted: Path) -> None:
 
 
 async def test_unusable_settings_leave_the_last_good_ones_in_force(mounted: Path) -> None:
-    inputs = MountedInputs(mounted / "settings", mounted / "keys")
+    inputs = mounted_inputs(mounted / "settings", mounted / "keys")
 
     (mounted / "settings" / "settings.json").write_text('{"idleTimeout": "soon"}')
     assert await inputs.refresh() is False
@@ -114,7 +114,7 @@ async def test_unusable_settings_leave_the_last_good_ones_in_force(mounted: Path
 
 
 async def test_a_new_key_is_taken_over(mounted: Path) -> None:
-    inputs = MountedInputs(mounted / "settings", mounted / "keys")
+    inputs = mounted_inputs(mounted / "settings", mounted / "keys")
 
     (mounted / "keys" / "gateway").write_bytes(b"n" * 40)
 

@@ -211,7 +211,7 @@ async def test_ready_names_every_part(models: ModelsFixture) -> None:
             "token keys": "ok",
             "offices": "ok",
             "litellm": "ok",
-            "provider up": f"{key} cannot be read: No such file or directory",
+            "provider up": f"MIKAN_MODELS_KEYS_DIR: {key}: No such file or directory",
         },
     }
 
