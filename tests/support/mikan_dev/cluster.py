@@ -2,6 +2,7 @@
 
     python -m mikan_dev.cluster up            prints the kubeconfig's path
     python -m mikan_dev.cluster load [NAME…]  builds images and gives them to the cluster (none = all)
+    python -m mikan_dev.cluster provider      prints what `up` chose: own, kind or context
     python -m mikan_dev.cluster kubeconfig    prints the kubeconfig's path
     python -m mikan_dev.cluster status        prints `up` or `down`
     python -m mikan_dev.cluster env           prints KUBECONFIG and PATH (kubectl, helm) for a shell to eval
@@ -160,7 +161,7 @@ def main(arguments: Sequence[str]) -> None:
     """Run one command line."""
     parser = argparse.ArgumentParser(prog="mikan_dev.cluster", description="The cluster for development and tests.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb in ("up", "down", "status", "kubeconfig", "env"):
+    for verb in ("up", "down", "status", "provider", "kubeconfig", "env"):
         verbs.add_parser(verb)
     verbs.add_parser("load").add_argument("names", nargs="*", metavar="NAME")
     request = parser.parse_args(arguments)
@@ -169,6 +170,7 @@ def main(arguments: Sequence[str]) -> None:
         "down": down,
         "env": print_env,
         "status": lambda: print(status()),
+        "provider": lambda: print(require_record().kind),
         "kubeconfig": lambda: print(require_record().provider().kubeconfig()),
         "load": lambda: require_record().provider().load(request.names),
     }
