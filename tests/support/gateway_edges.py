@@ -122,6 +122,10 @@ class MemoryIntents:
     async def begin(self, run_id: str, slot: str, nonce: str) -> Outgoing:
         return self.rows.setdefault((run_id, slot), Outgoing(run_id, slot, nonce, None))
 
+    async def begin_run(self, run_id: str, slot: str, nonce: str) -> list[Outgoing]:
+        await self.begin(run_id, slot, nonce)
+        return await self.of_run(run_id)
+
     async def sent(self, run_id: str, slot: str, message_id: str) -> None:
         if self.crash_before_mark:
             self.crash_before_mark = False

@@ -4,6 +4,7 @@ Between the second and the third step a crash leaves an intent without a mark; i
 nonce, and the platform answers with the message of then where it can tell (architecture section 5).
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -31,6 +32,8 @@ class Intents(Protocol):
 
     async def begin(self, run_id: str, slot: str, nonce: str) -> Outgoing: ...
 
+    async def begin_run(self, run_id: str, slot: str, nonce: str) -> list[Outgoing]: ...
+
     async def sent(self, run_id: str, slot: str, message_id: str) -> None: ...
 
     async def get(self, run_id: str, slot: str) -> Outgoing | None: ...
@@ -52,11 +55,15 @@ class Outbox:
 
     async def begin(self, scope: str, slot: str) -> Outgoing:
         """Store the intent to post, ahead of time if there is time."""
-        return await self._intents.begin(scope, slot, f"{scope}:{slot}")
+        return await self._intents.begin(scope, slot, _nonce(scope, slot))
 
-    async def slots(self, scope: str) -> dict[str, str | None]:
-        """Every intent of a scope: slot -> message id, ``None`` where it was never marked."""
-        return {intent.slot: intent.message_id for intent in await self._intents.of_run(scope)}
+    async def begin_run(self, scope: str, slot: str) -> list[Outgoing]:
+        """The same, in one go with `intents`."""
+        return await self._intents.begin_run(scope, slot, _nonce(scope, slot))
+
+    async def intents(self, scope: str) -> list[Outgoing]:
+        """Every intent of a scope; one without a message id was never marked."""
+        return await self._intents.of_run(scope)
 
     async def posted(self, scope: str, slot: str) -> str | None:
         """The id of a message that is known to have been sent."""
@@ -74,14 +81,23 @@ class Outbox:
             return intent.message_id
         return await self.send(platform, target, intent, text)
 
-    async def send(self, platform: ChatPlatform, target: Target, intent: Outgoing, text: str) -> str:
+    async def send(
+        self, platform: ChatPlatform, target: Target, intent: Outgoing, text: str, office: OfficeKey | None = None
+    ) -> str:
         """Post what is intended and mark it; the message id.
+
+        Args:
+            office: number the message in that office's log too; asked for together, mark and number share a commit.
 
         Raises:
             PlatformError: it could not be posted.
         """
         message_id = await platform.post(target, text, intent.nonce)
-        await self._intents.sent(intent.run_id, intent.slot, message_id)
+        marked = self._intents.sent(intent.run_id, intent.slot, message_id)
+        if office is None:
+            await marked
+        else:
+            await asyncio.gather(marked, self.log(office, target, message_id, text))
         return message_id
 
     async def upload(
@@ -146,3 +162,7 @@ class Outbox:
             except PlatformRefused as error:
                 logger.error("platform refused", extra={"what": what, "reason": str(error)})
                 return None
+
+
+def _nonce(scope: str, slot: str) -> str:
+    return f"{scope}:{slot}"

@@ -7,7 +7,7 @@ a quick short answer is one post and no edit.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -60,6 +60,8 @@ class RunView:
         self._shown: list[_Part] = []
         self._intent: Outgoing | None = None
         """The first message's, stored while nothing is to be shown yet: one commit less before people see it."""
+        self._logged: set[str] = set()
+        """Messages that were numbered in the log as they were posted."""
         self._loaded = False
         self._closed = False
         self._answered = False
@@ -138,7 +140,8 @@ class RunView:
             finally:
                 await marker
             for part in painted or ():
-                await self._outbox.log(self.run.office, self._target, part.message_id, part.text or "")
+                if part.message_id not in self._logged:
+                    await self._outbox.log(self.run.office, self._target, part.message_id, part.text or "")
             self._answered = True
 
     async def clear(self) -> None:
@@ -219,15 +222,23 @@ class RunView:
                 generation = shown.generation + 1
         else:
             generation = 0
-        message_id = await self._post(_slot(index, generation), text)
+        message_id = await self._post(_slot(index, generation), text, log=not draft and self._is_logged_to(index))
         # What a post showed survives a crash, so it needs no edit to be final.
         self._shown[index : index + 1] = [_Part(message_id, text, generation, draft=False)]
 
-    async def _post(self, slot: str, text: str) -> str:
+    async def _post(self, slot: str, text: str, log: bool) -> str:
         intent, self._intent = self._intent, None
-        if intent is not None and intent.slot == slot and intent.message_id is None:
-            return await self._outbox.send(self._platform, self._target, intent, text)
-        return await self._outbox.post(self._platform, self._target, self.run.run_id, slot, text)
+        if intent is None or intent.slot != slot or intent.message_id is not None:
+            return await self._outbox.post(self._platform, self._target, self.run.run_id, slot, text)
+        office = self.run.office if log else None
+        message_id = await self._outbox.send(self._platform, self._target, intent, text, office)
+        if log:
+            self._logged.add(message_id)
+        return message_id
+
+    def _is_logged_to(self, index: int) -> bool:
+        """Whether the messages before a place are in the log, which has them in their order."""
+        return all(part.message_id in self._logged for part in self._shown[:index])
 
     async def _remove_from(self, index: int) -> None:
         for part in self._shown[index:]:
@@ -235,16 +246,21 @@ class RunView:
         del self._shown[index:]
 
     async def _prepare(self) -> None:
+        first = _slot(0, 0)
         async with self._lock:
-            await self._load()
-            if not self._shown:
-                self._intent = await self._outbox.begin(self.run.run_id, _slot(0, 0))
+            if self._loaded:
+                return
+            intents = await self._outbox.begin_run(self.run.run_id, first)
+            self._take_up(intents)
+            self._intent = next(intent for intent in intents if intent.slot == first)
 
     async def _load(self) -> None:
         """What an earlier process posted of this run."""
-        if self._loaded:
-            return
-        slots = await self._outbox.slots(self.run.run_id)
+        if not self._loaded:
+            self._take_up(await self._outbox.intents(self.run.run_id))
+
+    def _take_up(self, intents: Sequence[Outgoing]) -> None:
+        slots = {intent.slot: intent.message_id for intent in intents}
         self._answered = self._answered or FINAL in slots
         self._explained = self._explained or any(slot.startswith(FAULT) for slot in slots)
         index = 0

@@ -1,7 +1,7 @@
 """What the console platform shows: an ordered feed per conversation that survives restarts and can be waited for."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict, deque
 from datetime import datetime
 from typing import Literal
 
@@ -36,24 +36,35 @@ class ConsoleMessage(OpenModel):
     """Place in the order of all console messages; 0 before it is stored."""
 
 
+RECENT = 8
+"""Messages of one conversation that are kept in memory; whoever watches has seen older ones."""
+RECENT_CONVERSATIONS = 128
+
+
 class ConsoleStore:
     """The feed of every console conversation."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._recent: OrderedDict[str, deque[ConsoleMessage]] = OrderedDict()
+        """The newest messages of a conversation, without a gap among them."""
         self._news: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def append(self, message: ConsoleMessage, nonce: str | None = None) -> ConsoleMessage:
         """Store a message and return it with its ``seq``; one with a nonce used before returns the one of then."""
 
-        def work(connection: Connection) -> ConsoleMessage:
+        def work(connection: Connection) -> tuple[ConsoleMessage, bool]:
             earlier = None if nonce is None else _by_nonce(connection, message.conversation, nonce)
-            return earlier or _insert(connection, message, nonce)
+            return (earlier, False) if earlier else (_insert(connection, message, nonce), True)
 
-        return await self._database.write(work, self._announce)
+        stored, _ = await self._database.write(work, self._announce)
+        return stored
 
     async def after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:
         """At most ``limit`` messages that follow ``seq``, in order."""
+        recent = self._recent.get(conversation)
+        if recent and recent[0].seq <= seq:
+            return [message for message in recent if message.seq > seq][:limit]
         wanted = {"in_conversation": conversation, "from_seq": seq, "at_most": limit}
 
         def work(connection: Connection) -> list[ConsoleMessage]:
@@ -76,9 +87,18 @@ class ConsoleStore:
                 return found
             await news.wait()
 
-    def _announce(self, message: ConsoleMessage) -> None:
+    def _announce(self, stored: tuple[ConsoleMessage, bool]) -> None:
+        message, is_new = stored
+        if is_new:
+            self._remember(message)
         # Who waits holds the event that it took before it looked, so nothing is missed.
         self._news.pop(message.conversation, asyncio.Event()).set()
+
+    def _remember(self, message: ConsoleMessage) -> None:
+        self._recent.setdefault(message.conversation, deque(maxlen=RECENT)).append(message)
+        self._recent.move_to_end(message.conversation)
+        while len(self._recent) > RECENT_CONVERSATIONS:
+            self._recent.popitem(last=False)
 
 
 # Built once: building costs more than running them.

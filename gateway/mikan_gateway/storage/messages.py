@@ -22,6 +22,15 @@ _BY_IDENTITY = select(messages.c.number, messages.c.run_id).where(
     messages.c.team == bindparam("from_team"),
     messages.c.message_id == bindparam("known_as"),
 )
+_POSTED = select(messages.c.number).where(
+    messages.c.office == bindparam("of"), messages.c.message_id == bindparam("known_as"), messages.c.from_bot
+)
+_COUNT_POSTED = (
+    update(offices)
+    .where(offices.c.office == bindparam("of"))
+    .values(last_number=offices.c.last_number + 1, last_message_at=bindparam("now"))
+    .returning(offices.c.last_number)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,10 @@ def log_bot_message(connection: Connection, office: OfficeKey, message: Conversa
     Raises:
         StorageError: nobody has written to that office yet.
     """
-    mine = (messages.c.office == office) & (messages.c.message_id == message.id) & messages.c.from_bot
-    known = connection.execute(select(messages.c.number).where(mine)).scalar()
+    known = connection.execute(_POSTED, {"of": office, "known_as": message.id}).scalar()
     if known is not None:
         return Accepted(known, None, None, None)
-    values = {"last_number": offices.c.last_number + 1, "last_message_at": now}
-    counted = update(offices).where(offices.c.office == office).values(values).returning(offices.c.last_number)
-    number = connection.execute(counted).scalar()
+    number = connection.execute(_COUNT_POSTED, {"of": office, "now": now}).scalar()
     if number is None:
         raise StorageError(f"office {office} has no messages yet")
     entry = LogEntry(number=number, message=message, from_bot=True)

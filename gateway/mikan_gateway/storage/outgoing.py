@@ -7,7 +7,8 @@ message arrived (architecture section 5).
 from dataclasses import dataclass
 from functools import cache
 
-from sqlalchemy import Connection, Insert, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy.sql.dml import ReturningInsert
 
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing
@@ -34,11 +35,20 @@ class OutgoingStore:
         """Store the intent. If there is one already it is returned as it is, with the nonce of then."""
 
         def work(connection: Connection) -> Outgoing:
-            values = {"run_id": run_id, "slot": slot, "nonce": nonce}
-            connection.execute(_begin(connection.dialect.name), values)
+            if _insert(connection, run_id, slot, nonce):
+                return Outgoing(run_id, slot, nonce, None)
             found = _find(connection, run_id, slot)
-            assert found is not None  # noqa: S101  it was inserted above, in the same transaction
+            assert found is not None  # noqa: S101  it kept the insert from being one
             return found
+
+        return await self._database.write(work)
+
+    async def begin_run(self, run_id: str, slot: str, nonce: str) -> list[Outgoing]:
+        """Store the intent as `begin` does; every intent of the run, by slot."""
+
+        def work(connection: Connection) -> list[Outgoing]:
+            _insert(connection, run_id, slot, nonce)
+            return _all(connection, run_id)
 
         return await self._database.write(work)
 
@@ -57,23 +67,29 @@ class OutgoingStore:
 
     async def of_run(self, run_id: str) -> list[Outgoing]:
         """Every intent of a run, by slot."""
-
-        def work(connection: Connection) -> list[Outgoing]:
-            rows = connection.execute(select(outgoing).where(outgoing.c.run_id == run_id).order_by(outgoing.c.slot))
-            return [_outgoing(row) for row in rows]
-
-        return await self._database.read(work)
+        return await self._database.read(lambda connection: _all(connection, run_id))
 
 
 # Built once: building costs more than running them.
 _MINE = (outgoing.c.run_id == bindparam("run")) & (outgoing.c.slot == bindparam("place"))
 _GET = select(outgoing).where(_MINE)
+_ALL = select(outgoing).where(outgoing.c.run_id == bindparam("run")).order_by(outgoing.c.slot)
 _SENT = update(outgoing).where(_MINE).values(message_id=bindparam("sent_as"))
 
 
 @cache
-def _begin(dialect: str) -> Insert:
-    return upsert(dialect, outgoing).on_conflict_do_nothing()
+def _begin(dialect: str) -> ReturningInsert[str]:
+    return upsert(dialect, outgoing).on_conflict_do_nothing().returning(outgoing.c.slot)
+
+
+def _insert(connection: Connection, run_id: str, slot: str, nonce: str) -> bool:
+    """Whether there was no such intent yet."""
+    values = {"run_id": run_id, "slot": slot, "nonce": nonce}
+    return connection.execute(_begin(connection.dialect.name), values).scalar() is not None
+
+
+def _all(connection: Connection, run_id: str) -> list[Outgoing]:
+    return [_outgoing(row) for row in connection.execute(_ALL, {"run": run_id})]
 
 
 def _find(connection: Connection, run_id: str, slot: str) -> Outgoing | None:

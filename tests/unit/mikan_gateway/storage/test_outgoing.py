@@ -22,3 +22,12 @@ async def test_a_run_lists_its_intents_by_slot(database: Database) -> None:
     for run_id, slot in (("r1", "b"), ("r2", "c"), ("r1", "a")):
         await store.begin(run_id, slot, "n")
     assert [one.slot for one in await store.of_run("r1")] == ["a", "b"]
+
+
+async def test_a_run_that_begins_learns_what_was_sent_of_it(database: Database) -> None:
+    store = OutgoingStore(database)
+    assert await store.begin_run("r1", "b", "n1") == [Outgoing("r1", "b", "n1", None)]
+    await store.begin("r1", "a", "n2")
+    await store.sent("r1", "a", "m1")
+    again = await store.begin_run("r1", "b", "n3")
+    assert again == [Outgoing("r1", "a", "n2", "m1"), Outgoing("r1", "b", "n1", None)]
