@@ -10,6 +10,7 @@ import signal
 import sys
 
 from mikan_api.exceptions import ConfigError
+from mikan_api.kill_points import arm
 from mikan_api.logs import configure_logging
 from mikan_gateway.app import Gateway
 from mikan_gateway.config import Config
@@ -46,6 +47,7 @@ def main() -> int:
     try:
         config = Config.from_environ(os.environ)
         configure_logging("gateway", config.log_level)
+        arm(os.environ)
         # uvicorn tells of every connection; what matters of them is logged by who serves them.
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         return asyncio.run(_run(config))

@@ -5,6 +5,7 @@ import os
 import sys
 
 from mikan_api.exceptions import ConfigError
+from mikan_api.kill_points import arm
 from mikan_api.logs import configure_logging
 from mikan_operator.app import run
 from mikan_operator.config import Config
@@ -16,6 +17,7 @@ def main() -> int:
     try:
         config = Config.from_environ(os.environ)
         configure_logging("operator", config.log_level)
+        arm(os.environ)
         asyncio.run(run(config))
     except ConfigError as error:
         return _leave(error, 2)

@@ -16,6 +16,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from mikan_api.base import OpenModel
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step, around
 from mikan_api.messaging import LogEntry
 from mikan_api.tokens import OfficeClaims
 from mikan_api.wire import (
@@ -30,6 +31,7 @@ from mikan_api.wire import (
     Operation,
     Reply,
     Request,
+    Reset,
     Welcome,
     build_frame,
     parse_agent_frame,
@@ -138,7 +140,8 @@ class AgentConnection:
         number = await self._desk.attach(self, self._claims, hello)
         self._acknowledged = self._ack_sent = number
         logger.info("agent connected", extra={"office": self._claims.office, "pod": hello.pod_name[:253]})
-        await self._write(Welcome(operation_number=number))
+        with around(Step.AGENT_WELCOME):
+            await self._write(Welcome(operation_number=number))
         self._wake.set()
         async with asyncio.TaskGroup() as tasks:
             for part in (self._read(), self._commit(), self._write_for_ever()):
@@ -237,7 +240,8 @@ class AgentConnection:
         """Write what comes first now; ``False`` if there is nothing."""
         if self._acknowledged > self._ack_sent:
             self._ack_sent = self._acknowledged
-            await self._write(Ack(number=self._ack_sent))
+            with around(Step.REPORT_ACKNOWLEDGE):
+                await self._write(Ack(number=self._ack_sent))
         elif self._control:
             await self._write(self._control.popleft())
         elif entries := await self._desk.log_after(self._claims.office, self._log_sent):
@@ -245,10 +249,12 @@ class AgentConnection:
             self._files_sent.extend(
                 (entry.number, file.id) for entry in entries if not entry.from_bot for file in entry.message.attachments
             )
-            await self._write(LogBatch(entries=entries))
+            with around(Step.LOG_SEND):
+                await self._write(LogBatch(entries=entries))
         elif frames := self._desk.take(self, self._log_sent):
             for frame in frames:
-                await self._write(frame)
+                with around(Step.RESET_SEND if isinstance(frame, Reset) else Step.RUN_SEND):
+                    await self._write(frame)
         else:
             return False
         return True

@@ -14,6 +14,7 @@ from kubernetes.aio.client import ApiClient, CustomObjectsApi
 from kubernetes.aio.client.exceptions import ApiException
 
 from mikan_api import names
+from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import ClusterConflict, ClusterError, ClusterNotFound
 
 PLURAL = "offices"
@@ -119,7 +120,8 @@ class OfficeApi:
         call = self._objects.create_namespaced_custom_object(
             **self._where, body=dict(manifest), field_manager=names.GATEWAY, _request_timeout=REQUEST_SECONDS
         )
-        return dict(await self._ask(call, f"creating office {manifest['metadata']['name']}"))
+        with around(Step.OFFICE_CREATE):
+            return dict(await self._ask(call, f"creating office {manifest['metadata']['name']}"))
 
     async def patch_spec(self, name: str, spec: Mapping[str, Any]) -> Manifest:
         """Merge fields into an Office's spec; ``None`` removes one.

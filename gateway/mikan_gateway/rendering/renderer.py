@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from mikan_api.identity import Platform
+from mikan_api.kill_points import Step, around
 from mikan_api.messaging import Attachment
 from mikan_api.responder import (
     DeleteResponse,
@@ -205,7 +206,7 @@ class Renderer:
         self._views.pop(view.run.run_id, None)
 
     async def _set_working(self, platform: ChatPlatform, run: RunRecord, working: bool) -> None:
-        with suppress(PlatformError):  # an ornament: its loss is not worth a word
+        with suppress(PlatformError), around(Step.PLATFORM_WORKING):  # an ornament: its loss is not worth a word
             await platform.set_working(run.target, working)
 
 

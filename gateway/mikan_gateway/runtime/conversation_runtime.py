@@ -7,6 +7,7 @@ import secrets
 from sqlalchemy import Connection
 
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step
 from mikan_api.messaging import ConversationMessage
 from mikan_api.session_keys import SessionKey
 from mikan_api.wire import Stop
@@ -70,6 +71,7 @@ class ConversationRuntime:
         await self._database.write(
             lambda connection: accept_message(connection, message, run_id, now),
             lambda accepted: submitted.append(self._accepted(message.event.address.key, accepted)),
+            Step.MESSAGE_COMMIT,
         )
         return submitted[0]
 
@@ -83,6 +85,7 @@ class ConversationRuntime:
         accepted = await self._database.write(
             lambda connection: log_bot_message(connection, office, message, now),
             lambda accepted: self._logged(office, accepted),
+            Step.POSTED_COMMIT,
         )
         return accepted.number
 
@@ -118,7 +121,7 @@ class ConversationRuntime:
                 await self._stop(work, item)
         undelivered = [item.run.run_id for item in queued if not item.under_way and item.run.run_id in work.items]
         await self.desk.end_undelivered(work, undelivered)
-        await self._database.write(lambda connection: add_run(connection, reset), self._queue_reset)
+        await self._database.write(lambda connection: add_run(connection, reset), self._queue_reset, Step.RESET_COMMIT)
 
     def busy(self, office: OfficeKey) -> int:
         """How many sessions of an office have a run under way or queued."""
@@ -179,7 +182,7 @@ class ConversationRuntime:
         item.stop()
         if work.link is not None:
             work.link.send(Stop(run_id=run_id))
-        await self._database.write(lambda connection: request_stop(connection, run_id))
+        await self._database.write(lambda connection: request_stop(connection, run_id), step=Step.STOP_COMMIT)
         return record
 
 

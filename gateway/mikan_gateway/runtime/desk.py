@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from mikan_api.base import OpenModel
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step
 from mikan_api.messaging import LogEntry
 from mikan_api.tokens import OfficeClaims
 from mikan_api.wire import (
@@ -77,6 +78,7 @@ class AgentDesk:
         registered = await self._database.write(
             lambda connection: register(connection, claims, hello, self._clock.now()),
             lambda registered: self._attached(link, hello, registered),
+            Step.AGENT_COMMIT,
         )
         return registered.operation_number
 
@@ -136,6 +138,7 @@ class AgentDesk:
                     report.usage,
                 ),
                 lambda _: self._reported(work, link.incarnation, report),
+                Step.REPORT_COMMIT,
             )
         if report.gap:
             raise AgentRefused(close_codes.PROTOCOL_FAULT, f"operation {report.last + 1} is missing")
@@ -161,7 +164,9 @@ class AgentDesk:
         if answer.error:
             logger.warning("a session was not reset", extra={"office": work.key, "error": answer.error[:300]})
         await self._database.write(
-            lambda connection: finish_reset(connection, answer.id), lambda _: self._ended(work, answer.id)
+            lambda connection: finish_reset(connection, answer.id),
+            lambda _: self._ended(work, answer.id),
+            Step.RESET_DONE_COMMIT,
         )
 
     async def fetched(self, link: AgentLink, attachment_ids: Sequence[str]) -> None:
@@ -202,6 +207,7 @@ class AgentDesk:
             await self._database.write(
                 lambda connection: finish_undelivered(connection, work.key, [item.run.run_id for item in ending]),
                 lambda _: self._stopped(work, ending),
+                Step.QUEUED_STOP_COMMIT,
             )
         except StorageError:
             for item in ending:

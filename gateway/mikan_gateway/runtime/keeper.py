@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step
 from mikan_gateway import close_codes
 from mikan_gateway.exceptions import GatewayError, StorageError, UserFault
 from mikan_gateway.ports import Offices, OfficeView, RunOutput
@@ -147,7 +148,7 @@ class OfficeKeeper:
             return lost
 
         try:
-            await self._database.write(store, lambda run_ids: self.report_lost(work, run_ids))
+            await self._database.write(store, lambda run_ids: self.report_lost(work, run_ids), Step.LOST_COMMIT)
         except StorageError as error:
             logger.warning("lost runs are not reported yet: %s", error, extra={"office": work.key})
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step
 from mikan_api.responder import Upload
 from mikan_gateway.exceptions import GatewayError, StorageError
 from mikan_gateway.ports import RunOutput, RunRecord
@@ -128,7 +129,7 @@ class OutputPump:
         if not shown:
             return
         try:
-            await self._database.write(lambda connection: forget_outputs(connection, shown))
+            await self._database.write(lambda connection: forget_outputs(connection, shown), step=Step.SHOWN_COMMIT)
         except StorageError as error:
             logger.warning("shown operations are not forgotten yet: %s", error, extra={"operations": len(shown)})
             self._shown = shown + self._shown

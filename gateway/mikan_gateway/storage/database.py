@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from mikan_api.kill_points import Step, after, before
 from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import Health
 from mikan_gateway.storage.backends import Backend, Work, open_backend
@@ -37,6 +38,7 @@ class _Write:
     work: Work[Any]
     then: Callable[[Any], None]
     done: "asyncio.Future[Any]"
+    step: Step | None = None
 
 
 class Database:
@@ -90,11 +92,12 @@ class Database:
         """
         return await self._backend.read(work)
 
-    async def write(self, work: Work[T], then: Callable[[T], None] = _nothing) -> T:
+    async def write(self, work: Work[T], then: Callable[[T], None] = _nothing, step: Step | None = None) -> T:
         """Run ``work`` in a transaction; durable when this returns. ``work`` may run again after a rollback.
 
         ``then`` is called with the result right after the commit, in the order of commits and even if the caller has
-        been cancelled: what is kept in memory beside the database is changed there and nowhere else.
+        been cancelled: what is kept in memory beside the database is changed there and nowhere else. ``step`` names
+        the commit.
 
         Raises:
             StorageError: the database failed; nothing was stored.
@@ -102,7 +105,7 @@ class Database:
         if self._closing:
             raise StorageError("the database is closed")
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Write(work, then, done))
+        self._queue.append(_Write(work, then, done, step))
         self._wake.set()
         return await done
 
@@ -139,7 +142,11 @@ class Database:
         """Commit a group; ``False`` if it failed and its members are to be tried alone."""
 
         def work(connection: Connection) -> list[Any]:
-            return [write.work(connection) for write in group]
+            results = [write.work(connection) for write in group]
+            for write in group:
+                if write.step is not None:
+                    before(write.step)
+            return results
 
         try:
             results = await self._backend.write(work)
@@ -150,6 +157,9 @@ class Database:
             _settle(group[0], error)
             return True
         self._note("")
+        for write in group:
+            if write.step is not None:
+                after(write.step)
         for write, result in zip(group, results, strict=True):
             _finish(write, result)
         return True

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterable
 from pathlib import Path
 
 from mikan_api.identity import OfficeKey, parse_office_key
+from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import SpoolRefused
 from mikan_gateway.storage.errors import storage_error
 
@@ -91,7 +92,8 @@ class SpoolDirectory:
         staged = path.with_name(f".{secrets.token_hex(8)}.part")
         try:
             size = await self._stage(staged, content)
-            await asyncio.to_thread(_publish, staged, path)
+            with around(Step.FILE_PUBLISH):
+                await asyncio.to_thread(_publish, staged, path)
         except OSError as error:
             raise storage_error(error) from error
         finally:

@@ -16,6 +16,7 @@ from kubernetes.aio import client, config
 
 from mikan_api import names
 from mikan_api.exceptions import ConfigError
+from mikan_api.kill_points import Step, around
 from mikan_operator import exceptions as errors
 from mikan_operator.metrics import REQUESTS
 from mikan_operator.storage.kinds import Kind, Manifest
@@ -56,12 +57,14 @@ class KubernetesApi:
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
         """Make an object. Raises `AlreadyExists` where the name is taken."""
         query = {"fieldManager": names.OPERATOR}
-        return await self._request("POST", kind.path(self._namespace), query, manifest)
+        with around(Step.OBJECT_CREATE):
+            return await self._request("POST", kind.path(self._namespace), query, manifest)
 
     async def replace(self, kind: Kind, name: str, manifest: Manifest) -> Manifest:
         """Write an object as a whole; its resourceVersion is the precondition."""
         query = {"fieldManager": names.OPERATOR}
-        return await self._request("PUT", kind.path(self._namespace, name), query, manifest)
+        with around(Step.OBJECT_REPLACE):
+            return await self._request("PUT", kind.path(self._namespace, name), query, manifest)
 
     async def apply(self, kind: Kind, name: str, fields: Manifest, subresource: str = "") -> Manifest:
         """Server-side apply of our own fields; a ``metadata.uid`` in them is a precondition."""
@@ -69,13 +72,15 @@ class KubernetesApi:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **fields}
         body["metadata"] = {**fields.get("metadata", {}), "name": name}
         path = kind.path(self._namespace, name, subresource)
-        return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
+        with around(Step.OBJECT_APPLY):
+            return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
 
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:
         """Delete exactly the object that was seen. Raises `Conflict` if it has changed since."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        await self._request("DELETE", kind.path(self._namespace, name), None, body)
+        with around(Step.OBJECT_DELETE):
+            await self._request("DELETE", kind.path(self._namespace, name), None, body)
 
     async def _request(
         self,

@@ -1,17 +1,12 @@
 """A real API server, and a namespace of one's own in it."""
 
-import asyncio
-import os
-import secrets
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from kubernetes.aio.client import ApiClient
 
-from mikan_cluster.commands import Kubectl
-from mikan_dev.paths import REPOSITORY, cache_dir, state_dir
-from mikan_gateway.offices.client import connect
+from api_server_fixtures import api, conversation, kubectl, namespace
+
+__all__ = ["api", "conversation", "kubectl", "namespace"]
 
 
 @pytest.hookimpl(trylast=True)
@@ -21,38 +16,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in Path(item.path).parents:
             item.add_marker(pytest.mark.integration)
-
-
-@pytest.fixture(scope="session")
-def kubectl() -> Kubectl:
-    """The cluster under test, with our kinds in it."""
-    kubeconfig = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
-    assert kubeconfig.exists(), f"no cluster: {kubeconfig} does not exist; run make up"
-    kubectl = Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig)
-    if "offices.mikan.dev" not in kubectl("get", "crd", "-o", "name"):
-        kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
-        kubectl("wait", "--for=condition=Established", "crd/offices.mikan.dev", "--timeout=30s")
-    return kubectl
-
-
-@pytest.fixture(scope="session")
-def namespace(kubectl: Kubectl) -> Iterator[str]:
-    name = f"gateway-{secrets.token_hex(4)}"
-    kubectl("create", "namespace", name)
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture
-async def api(kubectl: Kubectl) -> AsyncIterator[ApiClient]:
-    client = await connect(str(kubectl.kubeconfig))
-    yield client
-    await client.close()
-    # aiohttp's TLS connections end a moment after their session (its manual, "Graceful Shutdown").
-    await asyncio.sleep(0.25)
-
-
-@pytest.fixture
-def conversation() -> str:
-    """A conversation that no other test uses."""
-    return f"T{secrets.token_hex(4)}"

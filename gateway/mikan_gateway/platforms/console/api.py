@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -23,6 +24,7 @@ from mikan_api.console import (
 from mikan_api.events import describe
 from mikan_api.exceptions import InvalidValue
 from mikan_api.identity import check_raw_id
+from mikan_api.kill_points import Step, after, before
 from mikan_gateway.exceptions import (
     ClusterError,
     PlatformUnavailable,
@@ -85,7 +87,9 @@ class _Routes:
     async def send(self, request: Request) -> Response:
         body = ConsoleSend.model_validate_json(await _body(request))
         number = await self._platform.receive(_conversation(request), body)
-        return JSONResponse(ConsoleAccepted(log_number=number).to_json_dict(), 202)
+        before(Step.MESSAGE_ACKNOWLEDGE)
+        accepted = ConsoleAccepted(log_number=number).to_json_dict()
+        return JSONResponse(accepted, 202, background=BackgroundTask(after, Step.MESSAGE_ACKNOWLEDGE))
 
     async def state(self, request: Request) -> Response:
         last = await self._platform.feed.last(_conversation(request))

@@ -1,0 +1,51 @@
+"""Fixtures of a real API server, to be imported by the ``conftest.py`` of who needs them."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes.aio.client import ApiClient
+
+from mikan_cluster.commands import Kubectl
+from mikan_dev.paths import REPOSITORY, cache_dir, state_dir
+from mikan_gateway.offices.client import connect
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Kubectl:
+    """The cluster under test, with our kinds in it."""
+    kubeconfig = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
+    assert kubeconfig.exists(), f"no cluster: {kubeconfig} does not exist; run make up"
+    kubectl = Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig)
+    if "offices.mikan.dev" not in kubectl("get", "crd", "-o", "name"):
+        kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
+        kubectl("wait", "--for=condition=Established", "crd/offices.mikan.dev", "--timeout=30s")
+    return kubectl
+
+
+@pytest.fixture(scope="session")
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A namespace of one's own."""
+    name = f"gateway-{secrets.token_hex(4)}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+async def api(kubectl: Kubectl) -> AsyncIterator[ApiClient]:
+    """A client of it."""
+    client = await connect(str(kubectl.kubeconfig))
+    yield client
+    await client.close()
+    # aiohttp's TLS connections end a moment after their session (its manual, "Graceful Shutdown").
+    await asyncio.sleep(0.25)
+
+
+@pytest.fixture
+def conversation() -> str:
+    """A conversation that no other test uses."""
+    return f"T{secrets.token_hex(4)}"
