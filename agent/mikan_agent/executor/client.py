@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 from mikan_agent.executor import framing
 from mikan_agent.executor.connection import SILENCE, Connection, Exchange
 from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable, ProtocolViolation, TooLarge
 from mikan_agent.executor.framing import Frame, Kind
 from mikan_agent.executor.paths import PathContext
+from mikan_agent.executor.placed import PlacedExecutor, in_chunks
 from mikan_agent.executor.ports import (
     DEFAULT_GRACE,
     READ_LIMIT,
@@ -35,7 +35,7 @@ OnWaiting = Callable[[str], None]
 """Told why the sandbox can't be reached yet, each time an attempt fails."""
 
 
-class HelperExecutor:
+class HelperExecutor(PlacedExecutor):
     """Executor over a helper. Opens its stream at first use, and again after a loss."""
 
     def __init__(
@@ -50,9 +50,8 @@ class HelperExecutor:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] | None = None,
     ) -> None:
+        super().__init__(config, path_context)
         self._dialer = dialer
-        self._config = config
-        self._path_context = path_context
         self._start_timeout = start_timeout
         self._silence = silence
         self._on_waiting = on_waiting
@@ -63,21 +62,6 @@ class HelperExecutor:
         self._runs: dict[ExecId, Exchange] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
-
-    @property
-    def config(self) -> ExecutorConfig:
-        """The sandbox in use."""
-        return self._config
-
-    @property
-    def path_context(self) -> PathContext:
-        """How this process's paths and the commands' paths correspond."""
-        return self._path_context
-
-    @property
-    def workspace_path(self) -> PurePosixPath:
-        """The workspace root as commands see it."""
-        return self._path_context.runtime_root
 
     async def connect(self) -> None:
         """Open the stream ahead of its first use, waiting for a sandbox that is still starting.
@@ -142,7 +126,7 @@ class HelperExecutor:
         sent = 0
         try:
             await exchange.start()
-            async for chunk in _chunks(data):
+            async for chunk in in_chunks(data):
                 if not await exchange.send_input(chunk):
                     break
                 sent += len(chunk)
@@ -223,7 +207,7 @@ async def _finish(exchange: Exchange, kind: Kind, payload: bytes, bound: float) 
 async def _feed(exchange: Exchange, request: ExecRequest) -> None:
     """Send the whole input; where it can't be had, the command that waits for it is ended."""
     try:
-        async for chunk in _chunks(request.stdin or b""):
+        async for chunk in in_chunks(request.stdin or b""):
             if not await exchange.send_input(chunk):
                 return
         await exchange.send(Kind.INPUT_END)
@@ -231,14 +215,6 @@ async def _feed(exchange: Exchange, request: ExecRequest) -> None:
         if not exchange.finished:
             await exchange.send(Kind.KILL, framing.kill_payload(request.grace))
         raise
-
-
-async def _chunks(data: bytes | AsyncIterable[bytes]) -> AsyncIterable[bytes]:
-    if isinstance(data, bytes | bytearray | memoryview):
-        yield bytes(data)
-        return
-    async for chunk in data:
-        yield chunk
 
 
 async def _collect(

@@ -13,7 +13,6 @@ import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Protocol
 
 from mikan_agent.executor import scripts
@@ -26,6 +25,7 @@ from mikan_agent.executor.exceptions import (
     refusal,
 )
 from mikan_agent.executor.paths import PathContext
+from mikan_agent.executor.placed import PlacedExecutor, in_chunks
 from mikan_agent.executor.ports import (
     DEFAULT_GRACE,
     READ_LIMIT,
@@ -70,39 +70,23 @@ class CommandBridge(Protocol):
         ...
 
 
-class ExecOnlyExecutor:
+class ExecOnlyExecutor(PlacedExecutor):
     """Executor over a CommandBridge. Output comes when a command has ended, not while it runs.
 
     A run's processes are found by their environment alone.
     """
 
     def __init__(self, bridge: CommandBridge, config: ExecutorConfig, path_context: PathContext) -> None:
+        super().__init__(config, path_context)
         self._bridge = bridge
-        self._config = config
-        self._path_context = path_context
         self._runs: dict[ExecId, _Run] = {}
-
-    @property
-    def config(self) -> ExecutorConfig:
-        """The sandbox in use."""
-        return self._config
-
-    @property
-    def path_context(self) -> PathContext:
-        """How this process's paths and the commands' paths correspond."""
-        return self._path_context
-
-    @property
-    def workspace_path(self) -> PurePosixPath:
-        """The workspace root as commands see it."""
-        return self._path_context.runtime_root
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult:
         """Run a command to its end; see Executor."""
         directory = await self._call(scripts.PREPARE)
         try:
             if request.stdin is not None:
-                await self._append_all(f"{directory}/in", _chunks(request.stdin))
+                await self._append_all(f"{directory}/in", in_chunks(request.stdin))
             return await self._run(request, directory, on_output)
         finally:
             await asyncio.shield(asyncio.ensure_future(self._remove(directory)))
@@ -136,7 +120,7 @@ class ExecOnlyExecutor:
             raise ProtocolViolation("the sandbox's answer makes no sense")
         stage, target = (_decode(name).decode(errors="surrogateescape") for name in encoded)
         try:
-            await self._append_all(stage, _chunks(data))
+            await self._append_all(stage, in_chunks(data))
             await self._call(scripts.COMMIT, stage, target, old_mode if mode is None else f"{mode & 0o777:o}")
         except BaseException:
             await asyncio.shield(asyncio.ensure_future(self._remove(stage)))
@@ -311,11 +295,3 @@ def _decode(text: str) -> bytes:
         return base64.b64decode(text)
     except binascii.Error as error:
         raise ProtocolViolation("the sandbox's answer makes no sense") from error
-
-
-async def _chunks(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    if isinstance(data, bytes):
-        yield data
-        return
-    async for chunk in data:
-        yield chunk
