@@ -78,3 +78,15 @@ def verify_token(keys: Sequence[bytes], audience: Audience, token: str) -> Offic
         return OfficeClaims(parse_office_key(parts[2]), parts[3], int(parts[4]))
     except InvalidAddress:
         raise TokenRefused("malformed office token") from None
+
+
+def verify_bearer(keys: Sequence[bytes], audience: Audience, authorization: str | None) -> OfficeClaims:
+    """Verify the token of an ``Authorization`` header.
+
+    Raises:
+        TokenRefused: see `verify_token`; or the header is missing or of another scheme.
+    """
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise TokenRefused("send the office's token as 'Authorization: Bearer <token>'")
+    return verify_token(keys, audience, token.strip())

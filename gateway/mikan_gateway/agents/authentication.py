@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from mikan_api.exceptions import TokenRefused
 from mikan_api.identity import OfficeKey
-from mikan_api.tokens import OfficeClaims, verify_token
+from mikan_api.tokens import OfficeClaims, verify_bearer
 from mikan_gateway.exceptions import NotAuthenticated
 from mikan_gateway.ports import Offices
 
@@ -21,11 +21,8 @@ class Authenticator:
         Raises:
             NotAuthenticated: with the HTTP status to answer.
         """
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise NotAuthenticated(401, "an office token is needed")
         try:
-            claims = verify_token(self._keys(), "gateway", token.strip())
+            claims = verify_bearer(self._keys(), "gateway", authorization)
         except TokenRefused as error:
             raise NotAuthenticated(401, str(error)) from None
         if claims.office != office:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mikan_api.exceptions import TokenRefused
 from mikan_api.identity import OfficeKey
-from mikan_api.tokens import verify_token
+from mikan_api.tokens import verify_bearer
 from mikan_gateway.models.exceptions import CallRefused
 
 
@@ -37,14 +37,11 @@ class Access:
         Raises:
             CallRefused: 401, 403, or 503 while Offices are not known yet.
         """
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise _unauthorized("send the office's token as 'Authorization: Bearer <token>'")
         try:
-            claims = verify_token(self._keys(), "models", token.strip())
+            claims = verify_bearer(self._keys(), "models", authorization)
         except TokenRefused as error:
             message = f"{error}; the operator writes the right one to the file 'models' of the pod's tokens"
-            raise _unauthorized(message) from None
+            raise CallRefused(401, "authentication_error", "invalid_office_token", message) from None
         known = self._offices.get(claims.office)
         if known is None and (fault := self._offices.fault()):
             raise CallRefused(
@@ -58,7 +55,3 @@ class Access:
                 f"office {claims.office} was deleted, made anew, or had its tokens revoked; the pod must be made anew",
             )
         return claims.office
-
-
-def _unauthorized(message: str) -> CallRefused:
-    return CallRefused(401, "authentication_error", "invalid_office_token", message)

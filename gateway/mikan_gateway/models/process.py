@@ -11,12 +11,9 @@ from typing import Protocol
 
 import httpx
 import uvicorn
-from kubernetes.aio import client as kubernetes
-from kubernetes.aio import config as cluster
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
-from mikan_api.exceptions import ConfigError
 from mikan_api.identity import OfficeKey
 from mikan_api.mounted import SETTINGS_FILE, Reloaded, following, read_settings, read_token_keys
 from mikan_api.settings import Settings
@@ -32,6 +29,7 @@ from mikan_gateway.models.providers.provider import Provider
 from mikan_gateway.models.server import build_app
 from mikan_gateway.models.slots import Slots
 from mikan_gateway.models.spending import Cap, Spending
+from mikan_gateway.offices.client import connect
 from mikan_gateway.offices.directory import OfficeDirectory
 
 STOP_SECONDS = 20
@@ -145,30 +143,13 @@ class ModelsProcess:
 @asynccontextmanager
 async def watched_offices(config: Config, settings: CurrentSettings) -> AsyncIterator[WatchedOffices]:
     """The Office objects of the cluster."""
-    async with kubernetes.ApiClient(await cluster_access()) as api:
+    async with await connect() as api:
         directory = OfficeDirectory(api, config.offices_namespace, settings)
         directory.start()
         try:
             yield WatchedOffices(directory)
         finally:
             await directory.stop()
-
-
-async def cluster_access() -> kubernetes.Configuration:
-    """How to reach the API server: as the pod's service account, else as the user's kubeconfig says.
-
-    Raises:
-        ConfigError: there is neither.
-    """
-    access = kubernetes.Configuration()
-    try:
-        cluster.load_incluster_config(client_configuration=access)
-    except cluster.ConfigException:
-        try:
-            await cluster.load_kube_config(client_configuration=access)
-        except cluster.ConfigException as error:
-            raise ConfigError(f"no access to a Kubernetes API server: {error}") from None
-    return access
 
 
 def mounted_settings(directory: Path) -> Reloaded[Settings] | DefaultSettings:

@@ -4,7 +4,7 @@ import pytest
 
 from mikan_api.exceptions import TokenRefused
 from mikan_api.identity import parse_office_key
-from mikan_api.tokens import OfficeClaims, issue_token, parse_epoch, verify_token
+from mikan_api.tokens import OfficeClaims, issue_token, parse_epoch, verify_bearer, verify_token
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 CLAIMS = OfficeClaims(parse_office_key("v1-slack-c123-f1bbf4ab194ff2ea"), "5b1f", 2)
@@ -72,3 +72,16 @@ def test_a_short_key_issues_nothing() -> None:
 )
 def test_an_epoch_is_at_most_fifteen_ascii_digits(written: str, epoch: int) -> None:
     assert parse_epoch(written) == epoch
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "Bearer "])
+def test_a_bearer_is_who_the_token_says(scheme: str) -> None:
+    assert verify_bearer([KEY], "gateway", f"{scheme} {TOKEN}") == CLAIMS
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", f"Basic {TOKEN}", TOKEN])
+def test_a_header_without_a_bearer_is_told_the_form(header: str | None) -> None:
+    with pytest.raises(TokenRefused, match=r"^send the office's token as 'Authorization: Bearer <token>'$") as refused:
+        verify_bearer([KEY], "gateway", header)
+
+    assert TOKEN not in str(refused.value)
