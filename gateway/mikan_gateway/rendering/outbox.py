@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step, around
 from mikan_api.messaging import Attachment, Author, ConversationMessage
 from mikan_gateway.exceptions import PlatformRefused, PlatformUnavailable
 from mikan_gateway.ports import ChatPlatform, Target
@@ -92,7 +93,8 @@ class Outbox:
         Raises:
             PlatformError: it could not be posted.
         """
-        message_id = await platform.post(target, text, intent.nonce)
+        with around(Step.PLATFORM_POST):
+            message_id = await platform.post(target, text, intent.nonce)
         marked = self._intents.sent(intent.run_id, intent.slot, message_id)
         if office is None:
             await marked
@@ -111,7 +113,8 @@ class Outbox:
         intent = await self.begin(scope, slot)
         if intent.message_id is not None:
             return intent.message_id
-        message_id = await platform.upload(target, file, name, title, intent.nonce)
+        with around(Step.PLATFORM_UPLOAD):
+            message_id = await platform.upload(target, file, name, title, intent.nonce)
         await self._intents.sent(scope, slot, message_id)
         return message_id
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import PlatformError, PlatformRefused, PlatformUnavailable
 from mikan_gateway.ports import ChatPlatform, RunRecord, Target
 from mikan_gateway.rendering.draft import Draft
@@ -214,7 +215,8 @@ class RunView:
             if shown.text == text and (draft or not shown.draft):
                 return
             try:
-                await self._platform.edit(self._target, shown.message_id, text, draft)
+                with around(Step.PLATFORM_EDIT):
+                    await self._platform.edit(self._target, shown.message_id, text, draft)
                 self._shown[index] = _Part(shown.message_id, text, shown.generation, draft)
                 return
             except PlatformRefused:
@@ -242,7 +244,8 @@ class RunView:
 
     async def _remove_from(self, index: int) -> None:
         for part in self._shown[index:]:
-            await self._outbox.persist(partial(self._platform.delete, self._target, part.message_id), "delete")
+            with around(Step.PLATFORM_DELETE):
+                await self._outbox.persist(partial(self._platform.delete, self._target, part.message_id), "delete")
         del self._shown[index:]
 
     async def _prepare(self) -> None:

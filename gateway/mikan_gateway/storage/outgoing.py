@@ -10,6 +10,7 @@ from functools import cache
 from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
+from mikan_api.kill_points import Step
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing
 from mikan_gateway.storage.upsert import upsert
@@ -41,7 +42,7 @@ class OutgoingStore:
             assert found is not None  # noqa: S101  it kept the insert from being one
             return found
 
-        return await self._database.write(work)
+        return await self._database.write(work, step=Step.INTENT_COMMIT)
 
     async def begin_run(self, run_id: str, slot: str, nonce: str) -> list[Outgoing]:
         """Store the intent as `begin` does; every intent of the run, by slot."""
@@ -50,7 +51,7 @@ class OutgoingStore:
             _insert(connection, run_id, slot, nonce)
             return _all(connection, run_id)
 
-        return await self._database.write(work)
+        return await self._database.write(work, step=Step.INTENT_COMMIT)
 
     async def sent(self, run_id: str, slot: str, message_id: str) -> None:
         """Mark an intent as sent under the platform's message id."""
@@ -59,7 +60,7 @@ class OutgoingStore:
         def work(connection: Connection) -> None:
             connection.execute(_SENT, values)
 
-        await self._database.write(work)
+        await self._database.write(work, step=Step.SENT_COMMIT)
 
     async def get(self, run_id: str, slot: str) -> Outgoing | None:
         """The intent for a slot, if there is one."""
