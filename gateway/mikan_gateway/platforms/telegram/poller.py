@@ -7,7 +7,7 @@ tried again for ever, and reported meanwhile: another poller (409), flood contro
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
 
@@ -43,7 +43,8 @@ class _Faults:
     """What is wrong now, of asking Telegram and of passing on what it told."""
 
     polling: str = "not connected to Telegram yet"
-    intake: str = ""
+    intake: dict[str, str] = field(default_factory=dict)
+    """By conversation."""
 
 
 class Poller:
@@ -79,7 +80,7 @@ class Poller:
 
     def start(self) -> None:
         """Read, in the background."""
-        self._task = asyncio.create_task(self._run(), name="telegram-poll")
+        self._task = asyncio.create_task(self._keep_running(), name="telegram-poll")
 
     async def stop(self) -> None:
         """Read no more; what was read is passed on first, for a bounded time, and confirmed."""
@@ -97,8 +98,20 @@ class Poller:
         """Not well while nothing can be read or passed on."""
         if self._task is not None and self._task.done():
             return Health(False, "the polling loop ended, which it never should; restart the gateway")
-        fault = self._faults.polling or self._faults.intake
+        fault = self._faults.polling or next(iter(self._faults.intake.values()), "")
         return Health(not fault, fault)
+
+    async def _keep_running(self) -> None:
+        for attempt in count(1):
+            try:
+                await self._run()
+            except Exception:
+                # Of the library or ours: nobody else would begin to read again.
+                self._faults.polling = "reading failed by a fault of this program; its log has more"
+                logger.exception("the polling loop failed and begins anew")
+                await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
+            else:
+                return
 
     async def _run(self) -> None:
         me = await self._lasting(self._bot.get_me)
@@ -184,7 +197,7 @@ class Poller:
         except PlatformRefused as error:
             logger.info("an answer was refused", extra={"reason": str(error)})
         except (ClusterError, StorageError) as error:
-            self._faults.intake = f"messages are not taken: {error}"
+            self._faults.intake[message.event.conversation_id] = f"messages are not taken: {error}"
             logger.warning("a message is not taken yet", extra={"reason": str(error), "attempt": attempt})
             return False
         except GatewayError as error:
@@ -196,7 +209,7 @@ class Poller:
             # One message must not keep all those behind it from being read.
             logger.exception("taking a message failed", extra={"attempt": attempt})
             return attempt >= FAULT_TRIES
-        self._faults.intake = ""
+        self._faults.intake.pop(message.event.conversation_id, None)
         return True
 
 

@@ -1,0 +1,197 @@
+"""The offset moves only once everything before it is durable, and nothing ends the loop but being told to."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from telegram import Bot, Update, User
+from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter
+
+from agent_peers.clock import VirtualClock, settle
+from gateway_edges import FixedSettings
+from mikan_gateway.exceptions import StorageUnavailable
+from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, UNAUTHORIZED, WEBHOOK
+from mikan_gateway.platforms.telegram.poller import BATCH, POLL_SECONDS, Poller
+from mikan_gateway.platforms.telegram.updates import UpdateReader
+from mikan_gateway.ports import InboundMessage
+from servers.telegram.server import BOT
+
+ME = User.de_json(BOT, None)
+
+
+class PlayedBot:
+    """Gives what a test puts there: batches, or errors; then it holds the poll for ever."""
+
+    def __init__(self) -> None:
+        self.polls: list[tuple[int | None, int]] = []
+        self.next: asyncio.Queue[list[Update] | Exception] = asyncio.Queue()
+
+    async def get_me(self) -> User:
+        assert ME is not None
+        return ME
+
+    async def set_my_commands(self, commands: object, scope: object) -> bool:
+        return True
+
+    async def get_updates(self, offset: int | None, limit: int, timeout: int, allowed_updates: object) -> Any:  # noqa: ASYNC109
+        assert limit in {BATCH, 1}
+        self.polls.append((offset, timeout))
+        if limit == 1:
+            return []
+        found = await self.next.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class PlayedIntake:
+    """Takes messages when a test lets it."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.taken: list[str] = []
+        self.failures: dict[str, list[Exception]] = {}
+
+    async def receive(self, message: InboundMessage) -> int | None:
+        await self.gate.wait()
+        text = message.event.message.text
+        if self.failures.get(text):
+            raise self.failures[text].pop(0)
+        self.taken.append(text)
+        return len(self.taken)
+
+
+def update(number: int, text: str, chat: int = 42) -> Update:
+    sender = {"id": chat, "is_bot": False, "first_name": "Ann"}
+    where = {"id": chat, "type": "private", "first_name": "Ann"}
+    message = {"message_id": number, "date": 1_700_000_000, "chat": where, "from": sender, "text": text}
+    return Update.de_json({"update_id": 100 + number, "message": message}, None)
+
+
+class World:
+    """A poller and all that is around it."""
+
+    def __init__(self) -> None:
+        self.clock, self.bot, self.intake = VirtualClock(), PlayedBot(), PlayedIntake()
+        bot: Any = self.bot
+        reader = Bot("1:x")
+        self.refused: list[str] = []
+        self.poller = Poller(
+            bot, lambda me: UpdateReader(reader, me, FixedSettings()), self.intake, self._refuse, self.clock
+        )
+
+    async def _refuse(self, message: InboundMessage, answer: str) -> None:
+        self.refused.append(answer)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    world.poller.start()
+    await settle()
+    yield world
+    await world.poller.stop()
+
+
+async def test_the_offset_stays_until_the_whole_batch_is_durable(world: World) -> None:
+    world.intake.gate.clear()
+    world.bot.next.put_nowait([update(1, "one"), update(2, "two", chat=43)])
+    await settle()
+    assert world.bot.polls == [(None, POLL_SECONDS)]
+
+    world.intake.gate.set()
+    await settle()
+
+    assert world.intake.taken == ["one", "two"]
+    assert world.bot.polls == [(None, POLL_SECONDS), (103, POLL_SECONDS)]
+
+
+async def test_a_message_that_cannot_be_stored_holds_back_those_of_its_chat_and_the_offset(world: World) -> None:
+    world.intake.failures["one"] = [StorageUnavailable("no database"), StorageUnavailable("no database")]
+    world.bot.next.put_nowait([update(1, "one"), update(2, "two"), update(3, "other", chat=43)])
+    await settle()
+    assert world.intake.taken == ["other"]
+    assert world.poller.health().reason == "messages are not taken: no database"
+
+    await world.clock.advance(2)
+
+    assert world.intake.taken == ["other", "one", "two"]
+    assert world.poller.health().ok
+    assert [offset for offset, _ in world.bot.polls] == [None, 104]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Conflict("Conflict: terminated by other getUpdates request"), OTHER_POLLER),
+        (Conflict("Conflict: can't use getUpdates method while webhook is active"), WEBHOOK),
+        (InvalidToken("The token `1:secret` was rejected by the server."), UNAUTHORIZED),
+        (NetworkError("Bad Gateway"), "Telegram can't be reached: Bad Gateway"),
+        (RetryAfter(20), "Telegram asked to wait 20 s (429)"),
+    ],
+)
+async def test_whatever_goes_wrong_is_reported_and_tried_again_for_ever(
+    world: World, error: Exception, reason: str
+) -> None:
+    for _ in range(20):
+        world.bot.next.put_nowait(error)
+    await settle()
+    assert world.poller.health().reason == reason
+
+    await world.clock.advance(1_000)
+    world.bot.next.put_nowait([update(1, "at last")])
+    await settle()
+
+    assert world.intake.taken == ["at last"]
+    assert world.poller.health().ok
+
+
+async def test_flood_control_of_polls_is_waited_out(world: World) -> None:
+    world.bot.next.put_nowait(RetryAfter(20))
+    await settle()
+
+    await world.clock.advance(19)
+    assert len(world.bot.polls) == 1
+    await world.clock.advance(1)
+
+    assert len(world.bot.polls) == 2
+
+
+async def test_after_a_fault_one_poll_is_short_so_that_its_end_shows_at_once(world: World) -> None:
+    world.bot.next.put_nowait(NetworkError("Bad Gateway"))
+    await settle()
+    await world.clock.advance(1)
+    world.bot.next.put_nowait([])
+    await settle()
+
+    assert [held for _, held in world.bot.polls] == [POLL_SECONDS, 0, POLL_SECONDS]
+
+
+async def test_a_fault_of_the_library_does_not_end_the_loop(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.bot.next.put_nowait(KeyError("an update that can't be parsed"))
+    await settle()
+    assert "fault of this program" in world.poller.health().reason
+
+    await world.clock.advance(1)
+    world.bot.next.put_nowait([update(1, "one")])
+    await settle()
+
+    assert world.intake.taken == ["one"]
+    assert "begins anew" in caplog.text
+
+
+async def test_stopping_lets_a_batch_end_and_confirms_it(world: World) -> None:
+    world.intake.gate.clear()
+    world.bot.next.put_nowait([update(1, "one")])
+    await settle()
+
+    stopped = asyncio.create_task(world.poller.stop())
+    await settle()
+    world.intake.gate.set()
+    await stopped
+
+    assert world.intake.taken == ["one"]
+    assert world.bot.polls[-1] == (102, 0)
+    assert len(world.bot.polls) == 2
