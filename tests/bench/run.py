@@ -26,7 +26,7 @@ from mikan_bench.warm import COMMAND, WarmOffice, measure_crowd
 
 from mikan_cluster.commands import Helm, Kubectl
 from mikan_cluster.release import Release
-from mikan_dev.paths import cache_dir, state_dir
+from mikan_dev.paths import cache_dir, kubeconfig, state_dir
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 NAME = "bench"
@@ -91,9 +91,8 @@ def main() -> None:
     arguments.add_argument("--json", action="store_true", help="JSON to standard output")
     arguments.add_argument("--release", help="use this installed release instead of a new one")
     given = arguments.parse_args()
-    kubeconfig = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
-    binaries = cache_dir() / "bin"
-    kubectl, helm = Kubectl(binaries / "kubectl", kubeconfig), Helm(binaries / "helm", kubeconfig)
+    cluster, binaries = kubeconfig(), cache_dir() / "bin"
+    kubectl, helm = Kubectl(binaries / "kubectl", cluster), Helm(binaries / "helm", cluster)
     with installed(kubectl, helm, given.release) as release:
         figures, about = measured(release, SHORT if given.short else WHOLE)
     result = json.dumps({**about, "figures": [figure.to_json() for figure in figures]}, indent=2, ensure_ascii=False)

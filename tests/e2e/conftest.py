@@ -1,6 +1,5 @@
 """Fixtures of tests with real pods: one cluster and one release for the whole run, a conversation for each test."""
 
-import os
 import secrets
 import time
 from collections.abc import Iterator
@@ -10,7 +9,8 @@ import pytest
 
 from mikan_cluster.commands import Helm, Kubectl
 from mikan_cluster.release import Chat, Release, Resting
-from mikan_dev.paths import cache_dir, state_dir
+from mikan_dev import paths
+from mikan_dev.paths import cache_dir
 
 HERE = Path(__file__).parent
 AT_REST = "test_at_rest.py"
@@ -27,10 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def kubeconfig() -> Path:
-    """The cluster under test; `make e2e` brings one up."""
-    path = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
-    assert path.exists(), f"no cluster: {path} does not exist; run make up"
-    return path
+    return paths.kubeconfig()
 
 
 @pytest.fixture(scope="session")

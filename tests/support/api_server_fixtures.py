@@ -1,25 +1,21 @@
 """Fixtures of a real API server, to be imported by the ``conftest.py`` of who needs them."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from kubernetes.aio.client import ApiClient
 
 from mikan_cluster.commands import Kubectl
-from mikan_dev.paths import REPOSITORY, cache_dir, state_dir
+from mikan_dev.paths import REPOSITORY, cache_dir, kubeconfig
 from mikan_gateway.offices.client import connect
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> Kubectl:
     """The cluster under test, with our kinds in it."""
-    kubeconfig = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
-    assert kubeconfig.exists(), f"no cluster: {kubeconfig} does not exist; run make up"
-    kubectl = Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig)
+    kubectl = Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig())
     if "offices.mikan.dev" not in kubectl("get", "crd", "-o", "name"):
         kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
         kubectl("wait", "--for=condition=Established", "crd/offices.mikan.dev", "--timeout=30s")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from gateway_doubles import KEY, FakeOffices, RecordingOutput, RunningServer, WireAgent, dial, inbound, key_of
-from mikan_api.identity import OfficeAddress, Platform
+from gateway_doubles import KEY, RunningServer, WireAgent, dial, key_of
+from gateway_runtime import RuntimeWorld
 from mikan_gateway.agents.authentication import Authenticator
 from mikan_gateway.agents.hub import AgentHub
 from mikan_gateway.agents.routes import agent_routes
@@ -17,15 +17,13 @@ from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.spool import SpoolDirectory
 
 
-class Gateway:
+class Gateway(RuntimeWorld):
     """A gateway that can be restarted on the same database and spool."""
 
     def __init__(self, url: str, spool: Path) -> None:
+        super().__init__()
         self._url = url
-        self.offices, self.output = FakeOffices(), RecordingOutput()
         self.spool = SpoolDirectory(spool, max_file=1_000_000)
-        self.database: Database
-        self.runtime: ConversationRuntime
         self.hub: AgentHub
         self.server: RunningServer
 
@@ -40,20 +38,7 @@ class Gateway:
     async def stop(self) -> None:
         self.hub.close()
         await self.server.__aexit__(None, None, None)
-        await self.runtime.close()
-        await self.database.close()
-
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
-
-    def office(self, conversation: str = "C1") -> None:
-        self.offices.add(OfficeAddress(Platform.CONSOLE, conversation))
-
-    async def ask(self, message_id: str = "m1", session: str | None = None, conversation: str = "C1") -> str:
-        submitted = await self.runtime.submit(inbound(conversation, message_id, session=session), True)
-        assert submitted.run_id is not None
-        return submitted.run_id
+        await super().stop()
 
     @contextlib.asynccontextmanager
     async def agent(self, incarnation: str = "i1", conversation: str = "C1") -> AsyncIterator[WireAgent]:

@@ -2,47 +2,28 @@
 
 import asyncio
 
-from gateway_doubles import FakeLink, FakeOffices, ManualClock, NoBlobs, RecordingOutput, inbound, key_of
+from gateway_doubles import FakeLink, ManualClock, NoBlobs, key_of
+from gateway_runtime import RuntimeWorld
 from mikan_api.base import OpenModel
-from mikan_api.identity import OfficeAddress, Platform
 from mikan_api.responder import ResponderOperation, RunFinished, RunOutcome, RunStarted
 from mikan_api.wire import Operation, Run
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.storage.database import Database
 
 
-class World:
+class World(RuntimeWorld):
     """The runtime and its surroundings; `restart` begins a new process on the same database."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self._url = url
-        self.offices, self.output, self.clock, self.blobs = FakeOffices(), RecordingOutput(), ManualClock(), NoBlobs()
-        self.database: Database
-        self.runtime: ConversationRuntime
+        self.clock, self.blobs = ManualClock(), NoBlobs()
         self._numbers: dict[str, int] = {}
 
     async def start(self) -> None:
         self.database = await Database.open(self._url)
         self.runtime = ConversationRuntime(self.database, self.offices, self.output, self.blobs, self.clock)
         await self.runtime.start()
-
-    async def stop(self) -> None:
-        await self.runtime.close()
-        await self.database.close()
-
-    async def restart(self) -> None:
-        await self.stop()
-        await self.start()
-
-    def office(self, conversation: str = "C1") -> None:
-        """Make an office exist."""
-        self.offices.add(OfficeAddress(Platform.CONSOLE, conversation))
-
-    async def ask(self, message_id: str = "m1", session: str | None = None, conversation: str = "C1") -> str:
-        """Submit a message that wants a run; its run."""
-        submitted = await self.runtime.submit(inbound(conversation, message_id, session=session), True)
-        assert submitted.run_id is not None
-        return submitted.run_id
 
     async def connect(
         self, incarnation: str = "i1", runs: tuple[str, ...] = (), pod_uid: str = "pod-1", conversation: str = "C1"

@@ -11,10 +11,11 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
+
+from free_port import free_port
 
 _PLACES = ("/usr/lib/postgresql", "/usr/local/lib/postgresql")
 
@@ -30,17 +31,11 @@ def _binaries() -> Path:
     return found[-1]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class PostgresServer:
     """A running server; databases are made and dropped at will."""
 
     def __init__(self, root: Path) -> None:
-        self._bin, self._root, self._port = _binaries(), root, _free_port()
+        self._bin, self._root, self._port = _binaries(), root, free_port()
         self._user = "postgres" if os.geteuid() == 0 else getpass.getuser()
         self._as: dict[str, int] = {}
         if os.geteuid() == 0:

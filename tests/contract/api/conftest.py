@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from mikan_dev.paths import kubeconfig
 from mikan_operator.exceptions import NotFound
 from mikan_operator.storage.kinds import Kind, Manifest
 from mikan_operator.storage.kubernetes import KubernetesApi, connect, load_configuration
-from mikan_operator_testing.cluster import install_crds, kubeconfig
+from mikan_operator_testing.cluster import install_crds
 from mikan_operator_testing.live import NAMESPACE
 
 MADE = pytest.StashKey[set[str]]()

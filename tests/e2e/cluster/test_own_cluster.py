@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from free_port import free_port
 from mikan_dev.paths import CLUSTER_SCRIPTS, cache_dir
 
 pytestmark = pytest.mark.timeout(300)
@@ -111,10 +112,7 @@ class Second:
 @pytest.fixture
 def second(tmp_path: Path) -> Iterator[Second]:
     """Not started; taken down in any case."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    cluster = Second(tmp_path / "state", port)
+    cluster = Second(tmp_path / "state", free_port())
     yield cluster
     cluster.run("down.sh")
 

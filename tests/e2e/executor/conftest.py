@@ -18,7 +18,7 @@ import yaml
 from mikan_agent.executor import ApiServer, ExecutorConfig, HelperExecutor, PathContext, PodTarget
 from mikan_agent.executor.pod_exec import PodDialer
 from mikan_api.sandbox_mode import parse_sandbox_mode
-from mikan_dev.paths import cache_dir, state_dir
+from mikan_dev.paths import cache_dir, kubeconfig
 
 HELPER_IMAGE = os.environ.get("MIKAN_HELPER_IMAGE", "localhost/mikan-sandbox-helper:dev")
 IMAGES = {"debian": "localhost/python:3.11", "busybox": "localhost/busybox:1"}
@@ -61,8 +61,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A restricted namespace of our own."""
-    path = Path(os.environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
-    made = Cluster(path)
+    made = Cluster(kubeconfig())
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     made.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": made.namespace, "labels": labels}},

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from free_port import free_port
 from gateway_doubles import KEY, WireAgent
 from mikan_api.console import CONSOLE_PREFIX, ConsoleEvent
 from mikan_api.identity import OfficeAddress, Platform
@@ -32,7 +32,7 @@ class Process:
     def __init__(self, root: Path, namespace: str, kubectl: Kubectl, conversation: str) -> None:
         self.root, self.namespace, self.kubectl = root, namespace, kubectl
         self.address = OfficeAddress(Platform.CONSOLE, conversation)
-        self.port, self.console = _free_port(), _free_port()
+        self.port, self.console = free_port(), free_port()
         for name, content in {"settings.json": b"{}", "current": KEY, "token": TOKEN.encode()}.items():
             (root / name).write_bytes(content)
         self._process: asyncio.subprocess.Process | None = None
@@ -128,12 +128,6 @@ class Process:
     @property
     def _conversation(self) -> str:
         return f"http://127.0.0.1:{self.console}{CONSOLE_PREFIX}/{self.address.conversation_id}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

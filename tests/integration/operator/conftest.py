@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mikan_dev.paths import state_dir
+from mikan_dev.paths import kubeconfig, state_dir
 from mikan_operator.storage.kubernetes import KubernetesApi, connect, load_configuration
-from mikan_operator_testing.cluster import install_crds, kubeconfig
+from mikan_operator_testing.cluster import install_crds
 from mikan_operator_testing.live import InPod, Live, live, write_inputs
 
 HELPER_IMAGE = "localhost/mikan-sandbox-helper:dev"

@@ -9,10 +9,9 @@ import aiohttp
 import pytest
 
 from mikan_api import names
-from mikan_dev.paths import state_dir
+from mikan_dev.paths import kubeconfig, state_dir
 from mikan_operator.exceptions import NotFound
 from mikan_operator.storage.kinds import LEASE, OFFICE, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, VAULT
-from mikan_operator_testing.cluster import kubeconfig
 from mikan_operator_testing.live import NAMESPACE, InPod, Live, address, conditions, office, secret, vault
 
 RUNNING = ("True", "Running")

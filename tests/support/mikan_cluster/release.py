@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from free_port import free_port
 from mikan_api import names
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform, office_key
 from mikan_cluster.commands import Helm, Kubectl, eventually, run
@@ -184,9 +184,7 @@ class Chat:
 @contextlib.contextmanager
 def port_forward(kubectl: Kubectl, namespace: str, target: str, port: int) -> Iterator[int]:
     """Forward a random local port to a pod's; yields the local one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        local: int = probe.getsockname()[1]
+    local = free_port()
     argv = [
         str(kubectl.program),
         f"--kubeconfig={kubectl.kubeconfig}",

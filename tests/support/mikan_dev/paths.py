@@ -18,3 +18,10 @@ def cache_dir() -> Path:
 def state_dir() -> Path:
     """One cluster's data, keys and logs; gone when it is taken down."""
     return Path(environ.get("MIKAN_CLUSTER_STATE") or cache_dir() / "state")
+
+
+def kubeconfig() -> Path:
+    """Of the cluster under test; `make up` brings one up."""
+    path = Path(environ.get("KUBECONFIG") or state_dir() / "admin.kubeconfig")
+    assert path.exists(), f"no cluster: {path} does not exist; run make up"
+    return path

@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,13 +17,13 @@ from typing import Any
 
 import aiohttp
 
+from free_port import free_port
 from mikan_api import names
 from mikan_api.identity import OfficeAddress, Platform
-from mikan_dev.paths import cache_dir
+from mikan_dev.paths import cache_dir, kubeconfig
 from mikan_operator.exceptions import NotFound
 from mikan_operator.storage.kinds import OFFICE, POD, VAULT, Kind, Manifest
 from mikan_operator.storage.kubernetes import KubernetesApi
-from mikan_operator_testing.cluster import kubeconfig
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -188,9 +187,7 @@ class Live:
 
     async def start(self, kubeconfig: Path) -> None:
         """Start the operator process and wait until it has listed."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.directory),
