@@ -138,6 +138,7 @@ def test_a_process_has_five_minutes_to_start_on_a_busy_node(helm: Helm) -> None:
         (["--set", "settings.doorPolicy.trust=open"], "/settings/doorPolicy/trust"),
         (["--set", "settings.idleTimeout=soon"], "/settings/idleTimeout"),
         (["--set", "storage.offices.size=big"], "/storage/offices/size"),
+        (["--set", "telegram.enabled=true"], "/telegram/existingSecret"),
         (["--set", "gateway.replicas=2"], "gateway.replicas above 1 needs Postgres"),
         (["--set", "offices.namespace=mikan"], "offices.namespace must not be the release's own namespace"),
     ],
