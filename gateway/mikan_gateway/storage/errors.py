@@ -19,7 +19,7 @@ def _is_full(cause: BaseException | None) -> bool:
     return getattr(cause, "sqlstate", None) == _POSTGRES_DISK_FULL
 
 
-def storage_error(error: DBAPIError | OSError) -> StorageError:
+def storage_error(error: DBAPIError | sqlite3.Error | OSError) -> StorageError:
     """Translate; the message holds no statement and no value, since those are people's messages."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if _is_full(cause):

@@ -1,4 +1,6 @@
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from sqlalchemy import Connection, insert, select, update
 from mikan_api.exceptions import ConfigError
 from mikan_gateway.exceptions import StorageError, StorageFull, StorageUnavailable
 from mikan_gateway.ports import Health
-from mikan_gateway.storage.backends import Backend, Work
+from mikan_gateway.storage.backends import Backend, Work, open_backend
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing, schema_version
 
@@ -166,3 +168,14 @@ async def test_every_commit_of_sqlite_is_synced(tmp_path: Path) -> None:
 
     assert await database.write(pragmas) == ["wal", 2, 1, 5000]
     await database.close()
+
+
+async def test_a_file_that_another_process_writes_to_is_unavailable_for_that_long(tmp_path: Path) -> None:
+    backend = open_backend(f"sqlite:///{tmp_path}/mikan.db")
+    await backend.write(lambda connection: connection.exec_driver_sql("PRAGMA busy_timeout=0").close())
+    with closing(sqlite3.connect(tmp_path / "mikan.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageUnavailable, match="SQLITE_BUSY"):
+            await backend.write(lambda connection: None)
+    assert await backend.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar()) == 1
+    await backend.close()
