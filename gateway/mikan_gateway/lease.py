@@ -53,7 +53,7 @@ class LeaseHolder:
         logger.info("lease taken", extra={"lease": self._name})
 
     def keep(self, lost: Callable[[], None]) -> None:
-        """Renew it in the background; call ``lost`` once if that has failed for too long."""
+        """Renew it in the background; call ``lost`` once if that failed for too long or somebody else has it."""
         self._task = asyncio.create_task(self._renew(lost), name="lease")
 
     async def release(self) -> None:
@@ -77,15 +77,18 @@ class LeaseHolder:
     async def _renew(self, lost: Callable[[], None]) -> None:
         while True:
             await self._clock.sleep(RETRY)
-            if not await self._attempt() and self._clock.monotonic() - self._renewed > RENEW_DEADLINE:
+            left = RENEW_DEADLINE - (self._clock.monotonic() - self._renewed)
+            held = await self._attempt(max(left, 0.0))
+            if not held and (self._seen or self._clock.monotonic() - self._renewed >= RENEW_DEADLINE):
                 logger.error("lease lost", extra={"lease": self._name})
                 lost()
                 return
 
-    async def _attempt(self) -> bool:
+    async def _attempt(self, bound: float = RENEW_DEADLINE) -> bool:
+        """One try, of at most ``bound`` seconds."""
         began = self._clock.monotonic()
         try:
-            async with asyncio.timeout(RENEW_DEADLINE / 2):
+            async with asyncio.timeout(min(bound, RENEW_DEADLINE / 2)):
                 held = await self._take(began)
         except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
@@ -93,7 +96,7 @@ class LeaseHolder:
             return False
         if held:
             # From before the request: the server may have counted from then on.
-            self._renewed = began
+            self._renewed, self._seen = began, None
         return held
 
     async def _take(self, now: float) -> bool:

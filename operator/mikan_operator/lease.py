@@ -66,14 +66,14 @@ class Lease:
         renewed = loop.time()
         while True:
             await asyncio.sleep(PERIOD)
-            left = RENEW_DEADLINE - (loop.time() - renewed)
+            began = loop.time()
             try:
-                async with asyncio.timeout(max(left, 0.0)):
+                async with asyncio.timeout(max(RENEW_DEADLINE - (began - renewed), 0.0)):
                     held = await self._try()
             except TimeoutError:
                 held = False
             if held:
-                renewed = loop.time()
+                renewed = began  # from before the request: the server may have counted from then on
             elif loop.time() - renewed >= RENEW_DEADLINE or self._seen[0]:
                 metrics.LEADER.set(0)
                 raise LeaseLost("the Lease mikan-operator is lost; leaving")

@@ -7,7 +7,7 @@ import pytest
 
 from mikan_operator.exceptions import LeaseLost, Unavailable
 from mikan_operator.lease import DURATION, LEASE_NAME, RENEW_DEADLINE, Lease
-from mikan_operator.storage.kinds import LEASE
+from mikan_operator.storage.kinds import LEASE, Kind, Manifest
 from mikan_operator_testing.memory import MemoryStore
 from mikan_operator_testing.virtual_time import run_virtual
 
@@ -84,6 +84,34 @@ def test_who_cannot_renew_leaves_before_anybody_else_may_act() -> None:
         return asyncio.get_running_loop().time() - began
 
     assert RENEW_DEADLINE <= run_virtual(scenario()) < DURATION
+
+
+class SlowStore(MemoryStore):
+    """Writes at once, and answers late."""
+
+    delay = 0.0
+
+    async def replace(self, kind: Kind, name: str, manifest: Manifest) -> Manifest:
+        written = await super().replace(kind, name, manifest)
+        await asyncio.sleep(self.delay)
+        return written
+
+
+def test_a_renewal_that_was_answered_late_counts_from_when_it_was_asked() -> None:
+    store = SlowStore(now)
+
+    async def scenario() -> float:
+        lease = Lease(store, "one", now)
+        await lease.acquire()
+        store.delay = 7.0
+        holding = asyncio.create_task(lease.hold())
+        await asyncio.sleep(3)
+        store.failures["get", "leases"] = Unavailable("no connection")
+        with pytest.raises(LeaseLost):
+            await holding
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(scenario()) < 2 + DURATION
 
 
 def test_a_short_outage_is_survived() -> None:

@@ -1,0 +1,84 @@
+"""Who may act, in virtual time; `tests/integration/gateway/test_lease.py` asks a real API server."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from kubernetes.aio.client import ApiClient
+
+from mikan_gateway.lease import DURATION, RENEW_DEADLINE, LeaseHolder
+from mikan_operator_testing.virtual_time import run_virtual
+
+
+class LoopClock:
+    """The loop's time, which is virtual here."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Leases:
+    """Holds one Lease, for as long as it answers."""
+
+    def __init__(self) -> None:
+        self.lease: Any = None
+        self.refusing_from = self.silent_from = float("inf")
+        """Loop times: it refuses from the first on, and from the second on does not even answer."""
+
+    async def read_namespaced_lease(self, name: str, namespace: str) -> Any:
+        now = asyncio.get_running_loop().time()
+        if now >= self.silent_from:
+            await asyncio.Event().wait()
+        if now >= self.refusing_from:
+            raise OSError("connection refused")
+        return self.lease
+
+    async def create_namespaced_lease(self, namespace: str, body: Any) -> None:
+        self.lease = body
+
+    async def replace_namespaced_lease(self, name: str, namespace: str, body: Any) -> None:
+        self.lease = body
+
+
+async def kept(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Take the Lease and keep it; the event tells of its loss."""
+    holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
+    monkeypatch.setattr(holder, "_api", leases)
+    await holder.acquire()
+    lost = asyncio.Event()
+    holder.keep(lost.set)
+    return lost
+
+
+@pytest.mark.parametrize("refused", [0.0, 9.5, 60.0])
+def test_who_cannot_renew_leaves_before_anybody_else_may_act(monkeypatch: pytest.MonkeyPatch, refused: float) -> None:
+    """However the failures are spread: refusals at first, no answer then."""
+    leases = Leases()
+
+    async def scenario() -> float:
+        lost = await kept(leases, monkeypatch)
+        began = asyncio.get_running_loop().time()
+        leases.refusing_from, leases.silent_from = began, began + refused
+        await lost.wait()
+        return asyncio.get_running_loop().time() - began
+
+    assert RENEW_DEADLINE <= run_virtual(scenario()) < DURATION
+
+
+def test_a_lease_in_other_hands_is_lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    leases = Leases()
+
+    async def scenario() -> float:
+        lost = await kept(leases, monkeypatch)
+        began = asyncio.get_running_loop().time()
+        leases.lease.spec.holder_identity = "two"
+        await lost.wait()
+        return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(scenario()) == pytest.approx(2.0)
