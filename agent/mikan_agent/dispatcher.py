@@ -96,7 +96,7 @@ class Dispatcher:
         if frame.entries and frame.entries[-1].number <= self._logbook.last_number:
             self._send(LogWritten(number=self._logbook.last_number))
         else:
-            await self._logbook.add(frame.entries)
+            await self._logbook.add(frame)
 
     def _answer(self, question: str, work: Callable[[], Coroutine[Any, Any, dict[str, object]]]) -> None:
         if question in self._answers:

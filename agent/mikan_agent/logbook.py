@@ -13,6 +13,7 @@ from mikan_agent.clock import Clock
 from mikan_agent.records.exceptions import LogGap, StorageError
 from mikan_agent.records.log import PlatformLog
 from mikan_api.messaging import LogEntry
+from mikan_api.wire import LogBatch
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class Logbook:
         """``written`` hears each new last number; ``gap`` that the gateway must be asked to start again."""
         self._log, self._attachments, self._clock = log, attachments, clock
         self._written, self._gap = written, gap
-        self._queue: asyncio.Queue[Sequence[LogEntry]] = asyncio.Queue(QUEUED)
+        self._queue: asyncio.Queue[LogBatch] = asyncio.Queue(QUEUED)
         self._changed = asyncio.Condition()
         self._fault: StorageError | None = None
         self._retry = Backoff(0.5, 15.0)
@@ -45,7 +46,7 @@ class Logbook:
         """Number of the last entry on disk."""
         return self._log.last_number
 
-    async def add(self, batch: Sequence[LogEntry]) -> None:
+    async def add(self, batch: LogBatch) -> None:
         """Take a batch; waits while many do."""
         await self._queue.put(batch)
 
@@ -67,18 +68,18 @@ class Logbook:
         while True:
             await self._take(await self._queue.get())
 
-    async def _take(self, batch: Sequence[LogEntry]) -> None:
-        fresh = [entry for entry in batch if entry.number > self._log.last_number]
+    async def _take(self, batch: LogBatch) -> None:
+        fresh = [entry for entry in batch.entries if entry.number > self._log.last_number]
         complete = [await self._attachments.fetch_all(entry) for entry in fresh]
         attempt = 0
-        while not await self._append(complete):
+        while not await self._append(complete, batch.after):
             await self._clock.sleep(self._retry.delay(attempt))
             attempt += 1
 
-    async def _append(self, batch: Sequence[LogEntry]) -> bool:
+    async def _append(self, batch: Sequence[LogEntry], after: int) -> bool:
         """Whether the batch is done with."""
         try:
-            number = await self._log.append(batch)
+            number = await self._log.append(batch, after)
         except LogGap as error:
             logger.error("log batch with a gap: %s", error)
             self._gap(str(error))

@@ -147,6 +147,8 @@ class LogBatch(OpenModel):
 
     type: Literal["log"] = "log"
     entries: Annotated[tuple[LogEntry, ...], Field(max_length=MAX_LOG_BATCH)]
+    after: Annotated[int, Field(ge=0)] = 0
+    """Entries up to this number are gone for good: a log that ends before it goes on after it."""
 
 
 class Ack(OpenModel):

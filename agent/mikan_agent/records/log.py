@@ -72,14 +72,18 @@ class PlatformLog:
         await asyncio.to_thread(self._open)
         return self._last
 
-    async def append(self, batch: Sequence[LogEntry]) -> int:
+    async def append(self, batch: Sequence[LogEntry], after: int = 0) -> int:
         """Add what the file does not have yet, durably and as a whole, and return `last_number`.
+
+        Args:
+            batch: entries in order of their numbers.
+            after: entries up to this number can be had no more; if some are missing here they stay so.
 
         Raises:
             LogGap: the batch starts after the next number, or skips one; nothing was written.
             StorageFailed: disk full or the like; nothing was written.
         """
-        return await asyncio.to_thread(self._append, batch)
+        return await asyncio.to_thread(self._append, batch, after)
 
     async def recent(self, limit: int) -> list[LogRecord]:
         """The last ``limit`` readable lines, oldest first."""
@@ -120,12 +124,14 @@ class PlatformLog:
         self.torn_file = file.set_tail_aside(offset, stamp(self._clock.now()))
         logger.warning("the log's last line was cut off", extra={"file": LOG_FILE, "kept_in": self.torn_file})
 
-    def _append(self, batch: Sequence[LogEntry]) -> int:
+    def _append(self, batch: Sequence[LogEntry], after: int) -> int:
         with self._writing:
             fresh = [entry for entry in batch if entry.number > self._last]
-            for expected, entry in enumerate(fresh, start=self._last + 1):
+            for expected, entry in enumerate(fresh, start=max(self._last, after) + 1):
                 if entry.number != expected:
                     raise LogGap(f"log entry {entry.number} came where {expected} was due")
+            if fresh and after > self._last:
+                logger.warning("log entries are gone", extra={"after": self._last, "until": after})
             if fresh:
                 content = b"".join(encode(log_line(entry, self._office_key)) for entry in fresh)
                 with around(Step.LOG_WRITE):

@@ -1,6 +1,7 @@
 """The agent's side of the wire: whatever frame a cut falls on, nothing comes twice, nothing is lost, order is kept."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,13 @@ async def test_a_gap_in_the_log_is_asked_for_again(tmp_path: Path) -> None:
             await gateway.until(lambda: gateway.log_written == 2)
         assert gateway.seen.hellos[1].log_number == 0
         assert len(log_lines(tmp_path)) == 2
+
+
+async def test_entries_that_are_gone_for_good_are_not_waited_for(tmp_path: Path) -> None:
+    async with ModelsPeer() as models, GatewayPeer(ADDRESS.key) as gateway:
+        async with serving(tmp_path, gateway.url, models.url):
+            await gateway.until(lambda: bool(gateway.seen.hellos))
+            await gateway.send(LogBatch(entries=(entry("eight", 8),), after=7))
+            await gateway.until(lambda: gateway.log_written == 8)
+        assert len(gateway.seen.hellos) == 1
+        assert [json.loads(line)["number"] for line in log_lines(tmp_path)] == [8]

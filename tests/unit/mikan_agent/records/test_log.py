@@ -138,6 +138,19 @@ async def test_a_gap_is_refused_and_nothing_of_the_batch_written(history: Path, 
     await log.close()
 
 
+async def test_what_is_gone_for_good_is_left_out_and_said(history: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = log_of(history)
+    await log.open()
+    await log.append([entry(1)])
+    assert await log.append([entry(5), entry(6)], 4) == 6
+    assert await log.append([entry(7)], 4) == 7
+    with pytest.raises(LogGap):
+        await log.append([entry(10)], 8)
+    await log.close()
+    assert numbers_in(history) == [1, 5, 6, 7]
+    assert caplog.messages == ["log entries are gone"]
+
+
 async def test_a_new_process_goes_on_where_the_file_ends(history: Path) -> None:
     await written(history, 1, 2, 3)
     log = log_of(history)
