@@ -42,6 +42,7 @@ from mikan_gateway.offices.service import KubernetesOffices
 from mikan_gateway.platforms.console.platform import ConsolePlatform
 from mikan_gateway.platforms.telegram.platform import TelegramPlatform
 from mikan_gateway.ports import ChatPlatform, Health, Intake, SettingsSource
+from mikan_gateway.pruner import Pruner
 from mikan_gateway.rendering.outbox import Outbox
 from mikan_gateway.rendering.renderer import Renderer
 from mikan_gateway.runtime.clock import Clock, SystemClock
@@ -177,6 +178,8 @@ class Gateway:
             cluster.offices, cluster.offices, self._runtime, self._platforms, outbox, spool, settings, gatekeeper
         )
         await self._start_platforms(CountedIntake(intake, self.metrics))
+        pruner = Pruner(database, spool, cluster.directory, self._config.retention_seconds, self._clock)
+        self._stack.push_async_callback(_cancelled(asyncio.create_task(pruner.run(), name="pruner")))
 
     def _add_console(self, store: ConsoleStore) -> None:
         listen = self._config.console_listen

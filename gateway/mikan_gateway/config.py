@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from mikan_api.environment import Environment, Listen
@@ -10,6 +11,8 @@ from mikan_api.exceptions import ConfigError
 from mikan_api.mounted import read_ascii
 
 DEFAULT_DATABASE = "sqlite+aiosqlite:////var/lib/mikan/mikan.db"
+MIN_RETENTION = timedelta(hours=48)
+"""Twice as long as Telegram, the most patient of all, keeps what it could not deliver."""
 TELEGRAM_URL, TELEGRAM_FILE_URL = "https://api.telegram.org/bot", "https://api.telegram.org/file/bot"
 
 
@@ -49,6 +52,8 @@ class Config:
     pod_name: str
     drain_seconds: float
     """How long a shutdown waits for runs under way."""
+    retention_seconds: float = MIN_RETENTION.total_seconds()
+    """How long finished runs, messages and what was sent are remembered."""
     telegram: TelegramConfig | None = None
 
     def __repr__(self) -> str:
@@ -80,8 +85,16 @@ class Config:
             drain_seconds=env.duration("MIKAN_DRAIN", "25s").total_seconds(),
             kubeconfig=env.text("KUBECONFIG") or None,
             pod_name=env.text("MIKAN_POD_NAME", env.text("HOSTNAME", "gateway")),
+            retention_seconds=_retention(env).total_seconds(),
             telegram=_telegram(env),
         )
+
+
+def _retention(env: Environment) -> timedelta:
+    found = env.duration("MIKAN_RETENTION", "720h")
+    if found < MIN_RETENTION:
+        raise ConfigError("MIKAN_RETENTION must be at least 48h: what is forgotten sooner could be delivered again")
+    return found
 
 
 def _telegram(env: Environment) -> TelegramConfig | None:

@@ -28,6 +28,7 @@ from mikan_gateway.ports import (
     Target,
 )
 from mikan_gateway.rendering.outbox import Outbox
+from mikan_gateway.storage.outgoing import command_scope, stop_scope
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class MessageIntake:
         return dataclasses.replace(message, event=event, attachments=None)
 
     async def _command(self, message: InboundMessage, invocation: Invocation, office: OfficeView) -> None:
-        scope = f"command:{office.key}:{message.event.message.id}"
+        scope = command_scope(office.key, message.event.message.id)
         if await self._outbox.posted(scope, REPLY) is not None:
             return
         context = CommandContext(
@@ -124,7 +125,7 @@ class MessageIntake:
         event = message.event
         key = event.address.key
         number = await self._log(message)
-        scope = f"stop:{key}:{event.message.id}"
+        scope = stop_scope(key, event.message.id)
         # A redelivery must not stop what began after the first answer.
         if await self._outbox.posted(scope, REPLY) is None:
             outcome = await self._queue.stop(key, event.session_key, message.top_level)

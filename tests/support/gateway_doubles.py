@@ -87,6 +87,11 @@ class ManualClock:
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
         await future
 
+    @property
+    def waiting(self) -> int:
+        """How many sleep."""
+        return len(self._sleepers)
+
     def advance(self, seconds: float) -> None:
         """Let time pass; sleepers that are due wake when the loop next runs."""
         self._now += seconds

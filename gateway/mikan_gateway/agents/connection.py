@@ -73,6 +73,8 @@ class Desk(Protocol):
 
     async def fetched(self, link: "AgentConnection", attachment_ids: Sequence[str]) -> None: ...
 
+    def written(self, link: "AgentConnection", number: int) -> None: ...
+
 
 class AgentConnection:
     """Implements the runtime's `AgentLink` over an accepted WebSocket."""
@@ -196,6 +198,7 @@ class AgentConnection:
         fetched: list[str] = []
         while self._files_sent and self._files_sent[0][0] <= number:
             fetched.append(self._files_sent.popleft()[1])
+        self._desk.written(self, number)
         if fetched:
             await self._desk.fetched(self, fetched)
 
@@ -245,12 +248,13 @@ class AgentConnection:
         elif self._control:
             await self._write(self._control.popleft())
         elif entries := await self._desk.log_after(self._claims.office, self._log_sent):
+            gone = entries[0].number - 1 if entries[0].number > self._log_sent + 1 else 0
             self._log_sent = entries[-1].number
             self._files_sent.extend(
                 (entry.number, file.id) for entry in entries if not entry.from_bot for file in entry.message.attachments
             )
             with around(Step.LOG_SEND):
-                await self._write(LogBatch(entries=entries))
+                await self._write(LogBatch(entries=entries, after=gone))
         elif frames := self._desk.take(self, self._log_sent):
             for frame in frames:
                 with around(Step.RESET_SEND if isinstance(frame, Reset) else Step.RUN_SEND):

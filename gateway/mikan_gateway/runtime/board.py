@@ -87,6 +87,8 @@ class OfficeWork:
     """When the link went, by the monotonic clock."""
     operation_number: int = 0
     last_number: int = 0
+    written: int = 0
+    """The last log entry that the connected agent is known to have on disk."""
     recent: deque[LogEntry] = field(default_factory=lambda: deque(maxlen=RECENT_ENTRIES))
     trouble: str = ""
     """Why the Office cannot be had just now."""

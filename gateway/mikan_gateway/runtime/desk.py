@@ -36,7 +36,7 @@ from mikan_gateway.runtime.output import BlobBin, OutputPump
 from mikan_gateway.runtime.report import Report, read_report
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.incarnations import Registered, record_operations, register
-from mikan_gateway.storage.messages import log_entries
+from mikan_gateway.storage.messages import log_entries, note_written
 from mikan_gateway.storage.runs import finish_reset, finish_undelivered, stopped_operation
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,15 @@ class AgentDesk:
         work = self._board.find(link.claims.office)
         if work is not None and work.link is link:
             work.link, work.lost_since = None, self._clock.monotonic()
+            if work.written:
+                self._aside(self._note_written(work.key, work.written))
             self._board.tidy(work)
+
+    def written(self, link: AgentLink, number: int) -> None:
+        """An agent has the log on disk up to an entry."""
+        work = self._board.find(link.claims.office)
+        if work is not None and work.link is link:
+            work.written = min(number, work.last_number)
 
     async def log_after(self, office: OfficeKey, number: int) -> tuple[LogEntry, ...]:
         """The next log entries, as many as one frame takes; empty if there are none.
@@ -252,6 +260,13 @@ class AgentDesk:
         if item.told:
             self._aside(self._keeper.told(item, ""))
         return Run(run=_request(item, view))
+
+    async def _note_written(self, office: OfficeKey, number: int) -> None:
+        try:
+            await self._database.write(lambda connection: note_written(connection, office, number))
+        except StorageError as error:
+            # Its next hello says it again.
+            logger.warning("how far a log is written is not noted: %s", error, extra={"office": office})
 
     async def _end_stopped(self, work: OfficeWork, run_id: str) -> None:
         try:

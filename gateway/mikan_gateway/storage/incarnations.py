@@ -15,7 +15,7 @@ from mikan_api.tokens import OfficeClaims
 from mikan_api.wire import Hello
 from mikan_gateway import close_codes
 from mikan_gateway.exceptions import AgentRefused
-from mikan_gateway.storage.messages import last_number, raise_last_number
+from mikan_gateway.storage.messages import last_number, note_written, raise_last_number
 from mikan_gateway.storage.operations import StoredOperation, insert_outputs
 from mikan_gateway.storage.runs import RunChange, change_runs, cut_off
 from mikan_gateway.storage.tables import incarnations, offices, runs
@@ -149,6 +149,7 @@ def _agreed_number(connection: Connection, office: OfficeKey, theirs: int) -> in
         )
     if theirs > ours:
         raise_last_number(connection, office, theirs)
+    note_written(connection, office, theirs)
     return max(ours, theirs)
 
 

@@ -62,7 +62,7 @@ def accept_message(connection: Connection, message: InboundMessage, run_id: str 
         connection.execute(update(messages).where(mine).values(run_id=run_id))
         return Accepted(number, run_id, None, run)
     entry = LogEntry(number=number, message=message.event.message)
-    _insert(connection, office, entry, message.app, message.team, run_id)
+    _insert(connection, office, entry, message.app, message.team, run_id, now)
     return Accepted(number, run_id, entry, run)
 
 
@@ -79,7 +79,7 @@ def log_bot_message(connection: Connection, office: OfficeKey, message: Conversa
     if number is None:
         raise StorageError(f"office {office} has no messages yet")
     entry = LogEntry(number=number, message=message, from_bot=True)
-    _insert(connection, office, entry, _OWN_APP, "", None)
+    _insert(connection, office, entry, _OWN_APP, "", None, now)
     return Accepted(number, None, entry, None)
 
 
@@ -102,6 +102,11 @@ def log_entries(
         message = ConversationMessage.model_validate_json(body)
         entries.append(LogEntry(number=number, message=message, from_bot=from_bot))
     return tuple(entries)
+
+
+def note_written(connection: Connection, office: OfficeKey, number: int) -> None:
+    """The office's agent has its log on disk up to this entry; of a log that was set back, what it has now counts."""
+    connection.execute(update(offices).where(offices.c.office == office).values(written_number=number))
 
 
 def last_number(connection: Connection, office: OfficeKey) -> int:
@@ -157,7 +162,7 @@ def _run(message: InboundMessage, run_id: str, office: OfficeKey, number: int, n
 
 
 def _insert(
-    connection: Connection, office: OfficeKey, entry: LogEntry, app: str, team: str, run_id: str | None
+    connection: Connection, office: OfficeKey, entry: LogEntry, app: str, team: str, run_id: str | None, now: float
 ) -> None:
     values = {
         "office": office,
@@ -168,5 +173,6 @@ def _insert(
         "from_bot": entry.from_bot,
         "body": entry.message.model_dump_json(by_alias=True),
         "run_id": run_id,
+        "stored_at": now,
     }
     connection.execute(_INSERT, values)

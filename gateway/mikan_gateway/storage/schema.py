@@ -1,18 +1,37 @@
 """Forward migrations. A database knows how many of them it has had; a newer one than we know is refused."""
 
+import time
 from collections.abc import Callable
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Column, Connection, Table, insert, inspect, select, update
+from sqlalchemy.schema import CreateColumn
 
 from mikan_api.exceptions import ConfigError
-from mikan_gateway.storage.tables import metadata, schema_version
+from mikan_gateway.storage.tables import messages, metadata, offices, schema_version
 
 
 def _create_all(connection: Connection) -> None:
     metadata.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_all,)
+def _know_ages(connection: Connection) -> None:
+    """What was stored before counts as stored now."""
+    _add(connection, offices, offices.c.written_number)
+    if _add(connection, messages, messages.c.stored_at):
+        connection.execute(update(messages).values(stored_at=time.time()))
+
+
+def _add(connection: Connection, table: Table, column: "Column[Any]") -> bool:
+    """Add a column where `_create_all` has not made it already; whether it did."""
+    if column.name in {found["name"] for found in inspect(connection).get_columns(table.name)}:
+        return False
+    rendered = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {rendered}")
+    return True
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_all, _know_ages)
 """Number ``n`` leads from version ``n`` to ``n + 1``. One that has been released is never changed."""
 
 

@@ -8,8 +8,9 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import time
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Collection
 from pathlib import Path
 
 from mikan_api.identity import OfficeKey, parse_office_key
@@ -83,6 +84,17 @@ class SpoolDirectory:
         """Remove unfinished files and old uploads; how many."""
         return await asyncio.to_thread(_sweep, self._root, time.time() - BLOB_LIFE)
 
+    async def sweep_offices(self, existing: Collection[OfficeKey], before: float) -> int:
+        """Remove what waits for offices that are gone, if nothing was added to it since a time; how many directories.
+
+        Raises:
+            StorageError: it could not be removed.
+        """
+        try:
+            return await asyncio.to_thread(_sweep_offices, self._root, existing, before)
+        except OSError as error:
+            raise storage_error(error) from error
+
     def _path(self, kind: str, office: OfficeKey, name: str) -> Path:
         if not _ID.fullmatch(name):
             raise SpoolRefused("not a usable id: letters, digits, '.', '_' and '-', at most 200", 400)
@@ -144,6 +156,18 @@ def _size(directory: Path) -> int:
             return sum(entry.stat().st_size for entry in entries)
     except FileNotFoundError:
         return 0
+
+
+def _sweep_offices(root: Path, existing: Collection[OfficeKey], before: float) -> int:
+    gone = [
+        directory
+        for kind in ("attachments", "blobs")
+        for directory in root.glob(f"{kind}/*")
+        if directory.name not in existing and directory.stat().st_mtime < before
+    ]
+    for directory in gone:
+        shutil.rmtree(directory)
+    return len(gone)
 
 
 def _sweep(root: Path, before: float) -> int:

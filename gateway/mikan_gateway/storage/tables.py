@@ -34,6 +34,7 @@ offices = Table(
     Column("conversation_kind", Text, nullable=False),
     Column("display_name", Text, nullable=False),
     Column("last_number", BigInteger, nullable=False),
+    Column("written_number", BigInteger, nullable=False, server_default="0"),
     Column("created_at", Float, nullable=False),
     Column("last_message_at", Float, nullable=False),
     Column("runs", BigInteger, nullable=False, server_default="0"),
@@ -42,7 +43,10 @@ offices = Table(
     Column("model_calls", BigInteger, nullable=False, server_default="0"),
     Column("cost_usd", Float, nullable=False, server_default="0"),
 )
-"""Inventory, the last log number given out, and usage. Times are seconds since the epoch."""
+"""Inventory, the last log number given out, the last one that the office's log is known to have, and usage.
+
+Times are seconds since the epoch.
+"""
 
 messages = Table(
     "messages",
@@ -55,6 +59,7 @@ messages = Table(
     Column("from_bot", Boolean, nullable=False),
     Column("body", Text, nullable=False),
     Column("run_id", Text),
+    Column("stored_at", Float, nullable=False, server_default="0"),
     PrimaryKeyConstraint("office", "number"),
     UniqueConstraint("office", "app", "team", "message_id"),
 )

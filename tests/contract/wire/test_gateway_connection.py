@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete, select
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway_doubles import WireAgent, dial, inbound, key_of
@@ -18,6 +19,7 @@ from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted
 from mikan_api.wire import MAX_FRAME, Ack, Delta, Hello, LogBatch, LogWritten, Reply, Request, Run, Stop, build_frame
 from mikan_gateway.agents import connection as connection_module
 from mikan_gateway.ports import InboundMessage
+from mikan_gateway.storage.tables import messages, offices
 
 
 @pytest.fixture
@@ -294,3 +296,35 @@ async def test_a_file_leaves_the_spool_once_the_agent_has_written_its_entry(gate
         assert isinstance(await agent.receive(), Reply)
     assert not gateway.spool.attachment(key_of(), "f1").exists()
     assert gateway.spool.attachment(key_of(), "f2").exists()
+
+
+async def test_an_agent_is_told_of_entries_that_are_gone(gateway: Gateway) -> None:
+    for number in range(1, 4):
+        await gateway.runtime.submit(inbound(message_id=f"m{number}"), False)
+    await gateway.database.write(lambda connection: connection.execute(delete(messages).where(messages.c.number < 3)))
+
+    async with gateway.agent() as agent:
+        await agent.hello()
+        first = await agent.receive()
+        assert isinstance(first, LogBatch)
+        assert ([entry.number for entry in first.entries], first.after) == ([3], 2)
+        await gateway.runtime.submit(inbound(message_id="m4"), False)
+        second = await agent.receive()
+        assert isinstance(second, LogBatch)
+        assert ([entry.number for entry in second.entries], second.after) == ([4], 0)
+
+
+async def test_how_far_an_agent_has_written_the_log_outlives_its_connection(gateway: Gateway) -> None:
+    for number in range(1, 4):
+        await gateway.runtime.submit(inbound(message_id=f"m{number}"), False)
+    async with gateway.agent() as agent:
+        await agent.hello()
+        assert isinstance(await agent.receive(), LogBatch)
+        await agent.socket.send(build_frame(LogWritten(number=2)))
+    await gateway.gone()
+    await gateway.runtime.desk.close()
+
+    written = await gateway.database.read(
+        lambda connection: connection.execute(select(offices.c.written_number)).scalar()
+    )
+    assert written == 2

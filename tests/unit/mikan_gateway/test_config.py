@@ -38,6 +38,7 @@ def test_the_defaults_are_those_of_a_pod(environ: dict[str, str]) -> None:
         ("MIKAN_CONSOLE_LISTEN", "nowhere"),
         ("MIKAN_LOG_LEVEL", "loud"),
         ("MIKAN_DRAIN", "soon"),
+        ("MIKAN_RETENTION", "47h"),
         ("MIKAN_CONSOLE_TOKEN_FILE", "/nonexistent"),
     ],
 )

@@ -1,18 +1,19 @@
 import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from mikan_api.exceptions import ConfigError
 from mikan_gateway.exceptions import StorageError, StorageFull, StorageUnavailable
 from mikan_gateway.ports import Health
 from mikan_gateway.storage.backends import Backend, Work, open_backend
 from mikan_gateway.storage.database import Database
-from mikan_gateway.storage.tables import outgoing, schema_version
+from mikan_gateway.storage.tables import messages, offices, outgoing, schema_version
 
 
 def _add(slot: str):
@@ -87,6 +88,29 @@ async def test_closing_commits_what_was_asked_for(database_url: str) -> None:
         await first.write(_add("c"))
     second = await Database.open(database_url)
     assert await second.read(_slots) == ["a", "b"]
+    await second.close()
+
+
+async def test_a_database_of_the_first_schema_gets_what_is_new_and_its_messages_count_as_stored_now(
+    database_url: str,
+) -> None:
+    def as_it_was(connection: Connection) -> None:
+        values = {"office": "o", "number": 1, "app": "", "team": "", "message_id": "m", "from_bot": False, "body": "{}"}
+        connection.execute(insert(messages).values(values))
+        connection.execute(update(schema_version).values(version=1))
+        connection.execute(text("ALTER TABLE messages DROP COLUMN stored_at"))
+        connection.execute(text("ALTER TABLE offices DROP COLUMN written_number"))
+
+    first = await Database.open(database_url)
+    await first.write(as_it_was)
+    await first.close()
+    began = time.time()
+    second = await Database.open(database_url)
+
+    assert await second.read(lambda connection: connection.execute(select(offices.c.written_number)).all()) == []
+    stored = await second.read(lambda connection: connection.execute(select(messages.c.stored_at)).scalar_one())
+    assert began <= stored <= time.time()
+    assert await second.read(lambda connection: connection.execute(select(schema_version.c.version)).scalar()) == 2
     await second.close()
 
 
