@@ -1,0 +1,42 @@
+"""The agent's process for tests without pods: the real one, but for a workspace of its own and files in memory."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import httpx
+
+from agent_peers.executor import MemoryExecutor
+from agent_peers.office import workspace_in
+from mikan_agent.app import Agent
+from mikan_agent.backoff import Backoff
+from mikan_agent.config import Config
+from mikan_agent.harness.turn import Retries
+from mikan_api.kill_points import arm
+from mikan_api.logs import configure_logging
+
+__all__ = ["httpx", "main"]
+"""The agent imports httpx once it is connected."""
+ROOT_VARIABLE = "TEST_WORKSPACE"
+REPORT = "report.txt"
+"""A file in the office directory."""
+
+
+def main() -> int:
+    """As ``python -m mikan_agent``, until killed."""
+    config = Config.from_environ(os.environ)
+    configure_logging("agent", config.log_level)
+    arm(os.environ)
+    workspace = workspace_in(Path(os.environ[ROOT_VARIABLE]))
+    files = MemoryExecutor()
+    files.files[workspace.office(config.office).directory / REPORT] = b"the whole report"
+    quick = Backoff(0.01, 0.1)
+    agent = Agent(
+        config,
+        workspace=workspace,
+        make_executor=lambda: files,
+        retries=Retries(count=3, backoff=quick, longest=1.0),
+        reconnect=quick,
+    )
+    asyncio.run(agent.run())
+    return 0

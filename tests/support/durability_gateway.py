@@ -1,0 +1,12 @@
+"""The gateway's process, with all imported that it would import once it runs."""
+
+import aiosqlite
+import asyncpg
+import sqlalchemy.dialects.postgresql.asyncpg
+import sqlalchemy.dialects.sqlite.pysqlite
+import uvicorn.protocols.http.h11_impl
+import uvicorn.protocols.websockets.websockets_sansio_impl
+
+from mikan_gateway.__main__ import main
+
+__all__ = ["aiosqlite", "asyncpg", "main", "sqlalchemy", "uvicorn"]

@@ -1,0 +1,87 @@
+"""Places are reached in order, counted, and nothing at all unless the environment names one."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mikan_api.exceptions import ConfigError
+from mikan_api.kill_points import VARIABLE, Step, after, arm, around, before, kill_points
+
+PACKAGES = [Path(__file__).parents[3] / name for name in ("gateway", "agent", "operator")]
+
+
+class Killed(BaseException):
+    """In place of SIGKILL."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> Iterator[None]:
+    yield
+    arm({})
+
+
+def test_unarmed_a_step_is_only_done() -> None:
+    arm({VARIABLE: ""}, kill)
+    with around(Step.MESSAGE_COMMIT):
+        before(Step.MESSAGE_COMMIT)
+        after(Step.MESSAGE_COMMIT)
+
+
+def test_an_armed_place_kills_and_the_others_do_not() -> None:
+    arm({VARIABLE: "gateway.message.commit.after"}, kill)
+    done = []
+    with around(Step.REPORT_COMMIT):
+        done.append("another")
+    with pytest.raises(Killed), around(Step.MESSAGE_COMMIT):
+        done.append("it")
+    assert done == ["another", "it"]
+
+
+def test_before_is_before() -> None:
+    arm({VARIABLE: "gateway.message.commit.before"}, kill)
+    with pytest.raises(Killed), around(Step.MESSAGE_COMMIT):
+        pytest.fail("it was done")
+
+
+def test_the_nth_time_counts() -> None:
+    arm({VARIABLE: "agent.tool.run.before:3"}, kill)
+    before(Step.TOOL_RUN)
+    before(Step.TOOL_RUN)
+    with pytest.raises(Killed):
+        before(Step.TOOL_RUN)
+
+
+def test_a_step_that_fails_has_no_place_after_it() -> None:
+    arm({VARIABLE: "gateway.platform.post.after"}, kill)
+    with pytest.raises(ValueError, match="refused"), around(Step.PLATFORM_POST):
+        raise ValueError("refused")
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["gateway", "gateway.message.commit", "gateway.nothing.before", "agent.tool.run.during", "agent.tool.run.after:0"],
+)
+def test_what_names_no_place_is_refused(named: str) -> None:
+    with pytest.raises(ConfigError, match="MIKAN_KILL_POINT"):
+        arm({VARIABLE: named})
+
+
+def test_being_armed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    arm({VARIABLE: "agent.tool.run.after"}, kill)
+    assert [(r.levelno, r.place) for r in caplog.records] == [(logging.WARNING, "agent.tool.run.after")]  # type: ignore[attr-defined]
+
+
+def test_every_step_is_somewhere_in_the_code() -> None:
+    code = "\n".join(path.read_text() for package in PACKAGES for path in package.rglob("*.py"))
+    assert [step.name for step in Step if f"Step.{step.name}" not in code] == []
+
+
+def test_every_place_belongs_to_a_process() -> None:
+    places = [place for process in ("gateway", "agent", "operator") for place in kill_points(process)]
+    assert len(places) == len(set(places)) == 2 * len(Step)
