@@ -159,7 +159,8 @@ class Gateway:
         spool = SpoolDirectory(self._config.spool_dir)
         outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock)
         renderer = Renderer(self._platforms, outbox, spool, self._clock)
-        self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock)
+        dropped = self.metrics.outputs_dropped.inc
+        self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock, dropped)
         self._hub = AgentHub(self._runtime.desk)
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
         self._add_console(ConsoleStore(database))

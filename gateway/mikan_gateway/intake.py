@@ -117,7 +117,7 @@ class MessageIntake:
         if await self._outbox.posted(scope, REPLY) is not None:
             return
         context = CommandContext(
-            invocation.arguments, message.event, office, self._settings.current, self._queue, self._editor
+            invocation.arguments, message.event, message.info, office, self._settings.current, self._queue, self._editor
         )
         await self._answer(message, scope, await run_command(invocation, context))
 

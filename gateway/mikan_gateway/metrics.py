@@ -28,6 +28,12 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.outputs_dropped = Counter(
+            "mikan_gateway_outputs_dropped",
+            "Operations of runs that a fault of ours kept from being shown.",
+            registry=self.registry,
+        )
+
     def observe(self, board: HealthBoard, offices: Callable[[], int]) -> None:
         """Have the parts' health and the number of offices read at each scrape."""
         self.registry.register(_State(board, offices))

@@ -203,8 +203,8 @@ class RunQueue(Protocol):
         """Stop that session's run, or, from top level with no such run, the only running one of the office."""
         ...
 
-    async def reset(self, office: OfficeKey, session_key: SessionKey) -> None:
-        """Abort what runs and begin a fresh session."""
+    async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:
+        """Abort what the session of a message runs and begin it afresh. A failure is said below the message."""
         ...
 
     def busy(self, office: OfficeKey) -> int:

@@ -165,6 +165,8 @@ class RecordingOutput:
         self.operations: list[ResponderOperation] = []
         self.deltas: list[tuple[str, int, str]] = []
         self.failures: list[Exception] = []
+        self.broken: set[str] = set()
+        """Types of operations that always fail by a fault of ours."""
         self.news = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
@@ -173,6 +175,8 @@ class RecordingOutput:
         await self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
+        if operation.type in self.broken:
+            raise ValueError("bug")
         self.operations.append(operation)
         self._note(run.run_id, operation.type)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway_doubles import FakeOffices, ManualClock
 from mikan_api.identity import OfficeKey, Platform
-from mikan_api.messaging import Attachment, ConversationMessage
+from mikan_api.messaging import Attachment, ConversationEvent, ConversationMessage, MessagingInfo
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Settings
 from mikan_gateway.exceptions import PlatformRefused
@@ -185,9 +185,9 @@ class FakeQueue:
         self.stops.append((office, session_key, top_level))
         return self.outcome
 
-    async def reset(self, office: OfficeKey, session_key: SessionKey) -> None:
+    async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:
         self.order.append("reset")
-        self.resets.append((office, session_key))
+        self.resets.append((event.address.key, event.session_key))
 
     def busy(self, office: OfficeKey) -> int:
         return self.busy_sessions

@@ -18,12 +18,19 @@ class World(RuntimeWorld):
         super().__init__()
         self._url = url
         self.clock, self.blobs = ManualClock(), NoBlobs()
+        self.dropped = 0
+        """Operations that were given up."""
         self._numbers: dict[str, int] = {}
 
     async def start(self) -> None:
         self.database = await Database.open(self._url)
-        self.runtime = ConversationRuntime(self.database, self.offices, self.output, self.blobs, self.clock)
+        self.runtime = ConversationRuntime(
+            self.database, self.offices, self.output, self.blobs, self.clock, self._count_dropped
+        )
         await self.runtime.start()
+
+    def _count_dropped(self) -> None:
+        self.dropped += 1
 
     async def connect(
         self, incarnation: str = "i1", runs: tuple[str, ...] = (), pod_uid: str = "pod-1", conversation: str = "C1"

@@ -4,13 +4,26 @@
 frame waits, so a flood stays in the kernel's buffers.
 """
 
+from typing import Any
+
 from starlette.types import ASGIApp
 from uvicorn import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from mikan_api.wire import MAX_FRAME
 
 PING_INTERVAL = 10.0
 PING_TIMEOUT = 15.0
+
+
+class QuietRefusals(WebSocketsSansIOProtocol):
+    """A handshake that was refused with an HTTP response is complete; uvicorn would log an error for each."""
+
+    async def send(self, message: Any) -> None:
+        """As uvicorn's."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
 
 
 def server_config(app: ASGIApp, host: str, port: int) -> Config:
@@ -19,7 +32,7 @@ def server_config(app: ASGIApp, host: str, port: int) -> Config:
         app,
         host=host,
         port=port,
-        ws="websockets-sansio",
+        ws=QuietRefusals,
         ws_max_size=MAX_FRAME,
         ws_ping_interval=PING_INTERVAL,
         ws_ping_timeout=PING_TIMEOUT,

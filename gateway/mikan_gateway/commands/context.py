@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mikan_api.identity import OfficeKey
-from mikan_api.messaging import ConversationEvent, ConversationKind
+from mikan_api.messaging import ConversationEvent, ConversationKind, MessagingInfo
 from mikan_api.settings import Settings
 from mikan_gateway.exceptions import CommandRefused
 from mikan_gateway.offices.view import OfficeRecord
@@ -31,6 +31,7 @@ class CommandContext:
 
     arguments: str
     event: ConversationEvent
+    info: MessagingInfo
     office: OfficeView
     settings: Settings
     queue: RunQueue

@@ -12,5 +12,5 @@ async def handle(context: CommandContext) -> str:
     """
     if context.shared and not context.by_admin:
         raise CommandRefused("In a shared conversation only an admin may start over.")
-    await context.queue.reset(context.office.key, context.event.session_key)
+    await context.queue.reset(context.event, context.info)
     return "A fresh session starts with your next message. The old one is kept."

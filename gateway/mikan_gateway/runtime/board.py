@@ -118,6 +118,12 @@ class OfficeWork:
         """The first run of a session."""
         return next((item for item in self.sessions.get(session_key, ()) if item.is_run), None)
 
+    def queued(self) -> Iterator[tuple[Item, int]]:
+        """The runs that wait behind others of their session, each with how many."""
+        for queue in self.sessions.values():
+            behind = [item for item in queue if item.is_run]
+            yield from ((item, ahead) for ahead, item in enumerate(behind) if ahead)
+
     def running(self) -> list[Item]:
         """The first run of each session, oldest first."""
         found = (self.head(session_key) for session_key in self.sessions)

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 
 from sqlalchemy import Connection
 
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
-from mikan_api.messaging import ConversationMessage
+from mikan_api.messaging import ConversationEvent, ConversationMessage, MessagingInfo
 from mikan_api.session_keys import SessionKey
 from mikan_api.wire import Stop
 from mikan_gateway.ports import InboundMessage, Offices, RunOutput, RunRecord, StopOutcome, Submitted
@@ -33,12 +34,19 @@ class ConversationRuntime:
     """Implements `RunQueue`. ``desk`` is what agents' connections are served by."""
 
     def __init__(
-        self, database: Database, offices: Offices, output: RunOutput, blobs: BlobBin, clock: Clock | None = None
+        self,
+        database: Database,
+        offices: Offices,
+        output: RunOutput,
+        blobs: BlobBin,
+        clock: Clock | None = None,
+        dropped: Callable[[], None] = lambda: None,
     ) -> None:
+        """``dropped`` is called for each operation that a fault of ours keeps from being shown."""
         self._database = database
         self._clock = clock or SystemClock()
         self._board = WorkBoard()
-        self._pump = OutputPump(database, output, blobs, self._clock)
+        self._pump = OutputPump(database, output, blobs, self._clock, dropped)
         self.keeper = OfficeKeeper(self._board, database, offices, output, self._pump, self._clock)
         self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock, blobs)
 
@@ -105,17 +113,20 @@ class ConversationRuntime:
         item = item or next(iter(running), None)
         return StopOutcome() if item is None else StopOutcome(stopped=[await self._stop(work, item)])
 
-    async def reset(self, office: OfficeKey, session_key: SessionKey) -> None:
-        """Abort what a session runs or has queued, and begin a fresh one before whatever comes next.
+    async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:
+        """Abort what the session of a message runs or has queued, and begin a fresh one before whatever comes next.
 
-        A sleeping office is not woken for it: the agent is told when it next connects.
+        A sleeping office is not woken for it: the agent is told when it next connects. Should it fail, that is said
+        below the message.
 
         Raises:
             StorageError: the database failed.
         """
+        office, session_key = event.address.key, event.session_key
         work = self._board.office(office)
         queued = [item for item in work.sessions.get(session_key, ()) if item.is_run]
-        reset = StoredRun(f"reset-{secrets.token_hex(12)}", office, session_key, "reset", 0, 0, self._clock.now())
+        run_id, now = f"reset-{secrets.token_hex(12)}", self._clock.now()
+        reset = StoredRun(run_id, office, session_key, "reset", 0, 0, now, event, info)
         for item in queued:
             if item.under_way:
                 await self._stop(work, item)

@@ -37,7 +37,13 @@ from mikan_gateway.runtime.report import Report, read_report
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.incarnations import Registered, record_operations, register
 from mikan_gateway.storage.messages import log_entries, note_written
-from mikan_gateway.storage.runs import finish_reset, finish_undelivered, stopped_operation
+from mikan_gateway.storage.operations import StoredOperation
+from mikan_gateway.storage.runs import (
+    failed_reset_notice,
+    finish_reset,
+    finish_undelivered,
+    stopped_operation,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -169,11 +175,14 @@ class AgentDesk:
         item = None if work is None or work.link is not link else work.items.get(answer.id)
         if work is None or item is None or item.is_run or item.delivered_to != link.incarnation:
             return
+        notices = []
         if answer.error:
             logger.warning("a session was not reset", extra={"office": work.key, "error": answer.error[:300]})
+        if answer.error and item.run.event is not None:
+            notices = [failed_reset_notice(work.key, answer.id, answer.error)]
         await self._database.write(
-            lambda connection: finish_reset(connection, answer.id),
-            lambda _: self._ended(work, answer.id),
+            lambda connection: finish_reset(connection, answer.id, notices),
+            lambda _: self._reset(work, item, notices),
             Step.RESET_DONE_COMMIT,
         )
 
@@ -295,6 +304,11 @@ class AgentDesk:
         if report.changes:
             self._keeper.touch(work)
             work.wake()
+
+    def _reset(self, work: OfficeWork, item: Item, notices: Sequence[StoredOperation]) -> None:
+        for notice in notices:
+            self._pump.add(item.record, notice)
+        self._ended(work, item.run.run_id)
 
     def _stopped(self, work: OfficeWork, items: Sequence[Item]) -> None:
         for item in items:

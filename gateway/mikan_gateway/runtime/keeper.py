@@ -27,6 +27,10 @@ TELL_AFTER = 3.0
 """Seconds that a run waits before people are told of something that needs somebody's attention."""
 TELL_STARTING_AFTER = 20.0
 """Seconds before they are told that the office is merely slow to start."""
+TELL_QUEUED_AFTER = 3.0
+"""Seconds before they are told that a message waits for earlier ones."""
+TELL_QUEUED = 3
+"""Told of the first so many that wait: a platform that takes one message a second needs that second for answers."""
 LOST_AFTER = 10.0
 """Seconds without a connection before the Office's status is believed that the agent's pod is gone."""
 _EXPECTED = frozenset({"", "Starting", "Running", "Idle", "Stale"})
@@ -165,12 +169,17 @@ class OfficeKeeper:
         for item in work.running():
             if item.under_way:
                 continue
-            waited = self._clock.monotonic() - item.since
-            try:
-                await self.told(item, _reason(work, view, waited))
-            except GatewayError as error:
-                logger.warning("could not say why a run waits: %s", error, extra={"run": item.run.run_id})
-                item.told = ""
+            await self._try_to_tell(item, _reason(work, view, self._clock.monotonic() - item.since))
+        for item, ahead in list(work.queued()):
+            if ahead <= TELL_QUEUED and self._clock.monotonic() - item.since >= TELL_QUEUED_AFTER:
+                await self._try_to_tell(item, f"waiting for {ahead} earlier message{'s' if ahead > 1 else ''}")
+
+    async def _try_to_tell(self, item: Item, reason: str) -> None:
+        try:
+            await self.told(item, reason)
+        except GatewayError as error:
+            logger.warning("could not say why a run waits: %s", error, extra={"run": item.run.run_id})
+            item.told = ""
 
 
 def _reason(work: OfficeWork, view: OfficeView | None, waited: float) -> str:

@@ -7,12 +7,13 @@ forgotten a moment later; a crash before that shows it again, which `RunOutput` 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
-from mikan_api.responder import Upload
+from mikan_api.responder import Diagnostic, Upload
 from mikan_gateway.exceptions import GatewayError, StorageError
 from mikan_gateway.ports import RunOutput, RunRecord
 from mikan_gateway.runtime.clock import Clock, backoff
@@ -27,6 +28,9 @@ FAULT_TRIES = 6
 """Tries of an operation that fails by a fault of ours; then it is given up so that the rest is shown."""
 
 
+MISSING = "Something of this answer can't be shown because of a fault of mine. The gateway's log has the details."
+
+
 class BlobBin(Protocol):
     """Where uploads and attachments wait."""
 
@@ -39,13 +43,23 @@ class BlobBin(Protocol):
 class _Line:
     waiting: deque[tuple[RunRecord, StoredOperation]] = field(default_factory=deque)
     task: "asyncio.Task[None] | None" = None
+    told_of_fault: bool = False
 
 
 class OutputPump:
     """Carries committed operations to the people."""
 
-    def __init__(self, database: Database, output: RunOutput, blobs: BlobBin, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        output: RunOutput,
+        blobs: BlobBin,
+        clock: Clock,
+        dropped: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``dropped`` is called for each operation that is given up."""
         self._database, self._output, self._blobs, self._clock = database, output, blobs, clock
+        self._dropped = dropped
         self._lines: dict[str, _Line] = {}
         self._shown: list[StoredOperation] = []
         self._forgetting: asyncio.Task[None] | None = None
@@ -101,10 +115,23 @@ class OutputPump:
             except Exception:
                 logger.exception("an operation could not be shown", extra=context)
                 if attempt >= FAULT_TRIES:
+                    await self._give_up(run, operation)
                     return
             else:
                 return
             await self._clock.sleep(backoff(attempt, 0.5, 30.0))
+
+    async def _give_up(self, run: RunRecord, operation: StoredOperation) -> None:
+        """Say once for a run that something of it is missing, if at least that can be said."""
+        self._dropped()
+        line = self._lines[run.run_id]
+        if line.told_of_fault:
+            return
+        line.told_of_fault = True
+        try:
+            await self._output.apply(run, operation.number, Diagnostic(level="error", text=MISSING))
+        except Exception:
+            logger.exception("it could not be said that something is missing", extra={"run": run.run_id})
 
     async def _apply(self, run: RunRecord, operation: StoredOperation) -> None:
         if operation.operation is None:

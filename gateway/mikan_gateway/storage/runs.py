@@ -20,7 +20,7 @@ State = Literal["queued", "started", "finished", "cut_off"]
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A row of work: a run, or the reset of a session (which has no event)."""
+    """A row of work: a run, or the reset of a session (whose event is the command)."""
 
     run_id: str
     office: OfficeKey
@@ -122,9 +122,10 @@ def finish_undelivered(connection: Connection, office: OfficeKey, run_ids: Seque
     insert_outputs(connection, [stopped_operation(office, run_id).row() for run_id in run_ids])
 
 
-def finish_reset(connection: Connection, run_id: str) -> None:
-    """A reset has been done."""
+def finish_reset(connection: Connection, run_id: str, notices: Sequence[StoredOperation] = ()) -> None:
+    """A reset has been done, or could not be, which the notices say."""
     change_runs(connection, [RunChange(run_id, "finished")])
+    insert_outputs(connection, [notice.row() for notice in notices])
 
 
 def cut_off(connection: Connection, office: OfficeKey, run_ids: Sequence[str]) -> None:
@@ -143,6 +144,12 @@ def stopped_operation(office: OfficeKey, run_id: str) -> StoredOperation:
 def cut_off_notice(office: OfficeKey, run_id: str) -> StoredOperation:
     """The notice that a run was cut off."""
     return StoredOperation(office, _own(run_id), 1, run_id, None)
+
+
+def failed_reset_notice(office: OfficeKey, run_id: str, reason: str) -> StoredOperation:
+    """The notice that a fresh session could not be begun."""
+    detail = f"No fresh session could be begun, so the old one goes on: {reason}"[:2000]
+    return StoredOperation(office, _own(run_id), 1, run_id, RunFinished(outcome=RunOutcome.FAILED, detail=detail))
 
 
 def _own(run_id: str) -> str:

@@ -16,6 +16,7 @@ from mikan_api.session_keys import SessionKey
 from mikan_api.tokens import issue_token
 
 ROOM = ADDRESS.conversation_id
+NEW = inbound(ROOM, "new", "/new")
 
 
 @dataclass
@@ -103,7 +104,7 @@ async def test_a_reset_begins_a_fresh_session(world: World) -> None:
         world.give_token()
         await world.ask("m1", "first")
         await world.until(lambda: len(world.ends()) == 1)
-        await world.gateway.runtime.reset(ADDRESS.key, SessionKey(ROOM))
+        await world.gateway.runtime.reset(NEW.event, NEW.info)
         await world.ask("m2", "second")
         await world.until(lambda: len(world.ends()) == 2)
     assert [m["content"] for m in models.requests[1]["messages"][1:]] == ["second"]

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -83,7 +84,9 @@ async def test_a_long_log_comes_in_bounded_batches_and_before_the_run(gateway: G
     ("case", "status"),
     [("another office", 403), ("deleted", 403), ("another epoch", 403), ("forged", 401), ("not known yet", 503)],
 )
-async def test_a_token_that_is_not_good_for_this_office_opens_nothing(gateway: Gateway, case: str, status: int) -> None:
+async def test_a_token_that_is_not_good_for_this_office_opens_nothing_and_fills_no_log(
+    gateway: Gateway, case: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     gateway.office("C2")
     claims = gateway.offices.claims(key_of("C2" if case == "another office" else "C1"))
     match case:
@@ -99,7 +102,9 @@ async def test_a_token_that_is_not_good_for_this_office_opens_nothing(gateway: G
         async with dial(gateway.server, claims, key=key, path_key=key_of()):
             pass
     assert caught.value.response.status_code == status
+    assert "error" in json.loads(caught.value.response.body)
     assert len(gateway.hub) == 0
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize(

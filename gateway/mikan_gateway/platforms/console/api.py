@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from mikan_api.console import (
     CONSOLE_PREFIX,
@@ -69,7 +70,8 @@ class _Authenticated:
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "websocket":
+            await WebSocketClose()(scope, receive, send)
             return
         given = dict(scope["headers"]).get(b"authorization", b"")
         if hmac.compare_digest(given, self._expected):

@@ -38,7 +38,9 @@ class Desk:
     async def say(self, text: str) -> str:
         invocation = parse_command(text)
         assert invocation is not None
-        context = CommandContext(invocation.arguments, self.event, self.view, ADMINS, self.queue, self.editor)
+        context = CommandContext(
+            invocation.arguments, self.event, inbound().info, self.view, ADMINS, self.queue, self.editor
+        )
         return await run_command(invocation, context)
 
 

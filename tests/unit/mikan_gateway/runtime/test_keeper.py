@@ -4,6 +4,7 @@ import asyncio
 
 from gateway_doubles import key_of
 from gateway_world import World
+from mikan_gateway.runtime.keeper import TELL_QUEUED, TELL_QUEUED_AFTER
 
 TELL = 3.0
 
@@ -55,6 +56,38 @@ async def test_a_reason_that_needs_somebody_is_told_once_and_taken_back(world: W
     world.take(await world.connect())
     await world.settle()
     assert world.output.of(run) == ["waiting:Secret x does not exist (VaultNotReady)", "waiting:"]
+
+
+async def test_messages_behind_another_say_so_while_it_takes_long_and_are_told_as_they_move(world: World) -> None:
+    world.office()
+    first, second, third = [await world.ask(f"m{n}") for n in (1, 2, 3)]
+    link = await world.connect()
+    assert world.runs(link) == [first]
+    await world.begin(link, first)
+    await world.look(TELL_QUEUED_AFTER - 0.1)
+    assert world.output.of(second) == []
+
+    await world.look(0.1)
+    await world.look(1)
+    assert world.output.of(second) == ["waiting:waiting for 1 earlier message"]
+    assert world.output.of(third) == ["waiting:waiting for 2 earlier messages"]
+
+    await world.finish(link, first)
+    assert world.runs(link) == [second]
+    await world.look(1)
+    assert world.output.of(second) == ["waiting:waiting for 1 earlier message", "waiting:"]
+    assert world.output.of(third)[1:] == ["waiting:waiting for 1 earlier message"]
+
+
+async def test_of_a_long_queue_only_the_first_are_told_that_they_wait(world: World) -> None:
+    world.office()
+    runs = [await world.ask(f"m{n}") for n in range(10)]
+    link = await world.connect()
+    world.take(link)
+    await world.begin(link, runs[0])
+    await world.look(60)
+
+    assert [bool(world.output.of(run)) for run in runs[1:]] == [True] * TELL_QUEUED + [False] * (9 - TELL_QUEUED)
 
 
 async def test_a_reason_that_passes_clears_by_itself(world: World) -> None:

@@ -1,9 +1,11 @@
 """What was committed is shown, whatever happens in between."""
 
+import pytest
+
 from gateway_world import World
-from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted
+from mikan_api.responder import Diagnostic, Respond, RunFinished, RunOutcome, RunStarted
 from mikan_gateway.exceptions import PlatformUnavailable
-from mikan_gateway.runtime.output import FAULT_TRIES
+from mikan_gateway.runtime.output import FAULT_TRIES, MISSING
 from mikan_gateway.storage.operations import outputs
 
 _DONE = RunFinished(outcome=RunOutcome.COMPLETED)
@@ -65,7 +67,31 @@ async def test_a_fault_of_ours_is_given_up_so_that_the_rest_is_shown(world: Worl
     for _ in range(FAULT_TRIES):
         await world.settle()
         world.clock.advance(30)
+    assert await world.output.until(3) == [(run, "diagnostic"), (run, "respond"), (run, "run_finished")]
+    assert world.output.operations[0] == Diagnostic(level="error", text=MISSING)
+    assert world.dropped == 1
+
+
+async def test_several_faults_of_ours_in_one_run_are_told_once(world: World) -> None:
+    world.office()
+    world.output.broken = {"run_started", "respond"}
+    run = await _answer(world)
+    while "run_finished" not in world.output.of(run):
+        await world.settle()
+        world.clock.advance(30)
+    assert world.output.of(run) == ["diagnostic", "run_finished"]
+    assert world.dropped == 2
+
+
+async def test_what_cannot_be_said_either_is_left_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.office()
+    world.output.failures = [ValueError("bug") for _ in range(FAULT_TRIES + 1)]
+    run = await _answer(world)
+    for _ in range(FAULT_TRIES):
+        await world.settle()
+        world.clock.advance(30)
     assert await world.output.until(2) == [(run, "respond"), (run, "run_finished")]
+    assert "it could not be said that something is missing" in caplog.messages
 
 
 async def test_one_run_that_cannot_be_shown_holds_up_no_other(world: World) -> None:

@@ -11,6 +11,7 @@ from mikan_api.wire import Answer, Reset, Run, Stop
 from mikan_gateway.ports import StopOutcome, Submitted
 
 S1, S2 = SessionKey("C1"), SessionKey("C1:t2")
+NEW = inbound(message_id="new", text="/new")
 
 
 async def test_a_message_gets_one_number_and_one_run_however_often_it_comes(world: World) -> None:
@@ -164,7 +165,7 @@ async def test_reset_aborts_a_session_and_comes_before_what_follows(world: World
     link = await world.connect()
     world.take(link)
     await world.begin(link, run)
-    await world.runtime.reset(key_of(), S1)
+    await world.runtime.reset(NEW.event, NEW.info)
     after = await world.ask("m4")
     assert link.frames == [Stop(run_id=run)]
     assert await world.output.until(2) == [(run, "run_started"), (queued, "run_finished")]
@@ -180,7 +181,7 @@ async def test_reset_aborts_a_session_and_comes_before_what_follows(world: World
 
 async def test_a_reset_waits_for_a_sleeping_office_without_waking_it(world: World) -> None:
     world.office()
-    await world.runtime.reset(key_of(), S1)
+    await world.runtime.reset(NEW.event, NEW.info)
     await world.look(60)
     assert world.runtime.busy(key_of()) == 0
     assert (world.offices.ensured, world.offices.touched) == ([], [])
@@ -191,10 +192,31 @@ async def test_a_reset_waits_for_a_sleeping_office_without_waking_it(world: Worl
     (again,) = world.take(link)
     assert isinstance(first, Reset)
     assert first == again
-    await world.runtime.desk.answered(link, Answer(id=first.id, error="no such session"))
+    await world.runtime.desk.answered(link, Answer(id=first.id))
     assert world.take(link) == []
     await world.restart()
     assert world.take(await world.connect("i3")) == []
+    assert world.output.seen == []
+
+
+async def test_a_reset_that_fails_is_told_below_the_command_even_after_a_crash(world: World) -> None:
+    world.office()
+    world.output.gate.clear()
+    await world.runtime.reset(NEW.event, NEW.info)
+    link = await world.connect()
+    (reset,) = world.take(link)
+    await world.runtime.desk.answered(link, Answer(id=reset.id, error="the disk is full"))
+    await world.restart()
+    world.output.gate.set()
+
+    assert await world.output.until(1) == [(reset.id, "run_finished")]
+    assert world.output.operations == [
+        RunFinished(
+            outcome=RunOutcome.FAILED,
+            detail="No fresh session could be begun, so the old one goes on: the disk is full",
+        )
+    ]
+    assert world.take(await world.connect("i2")) == []
 
 
 async def test_unfinished_runs_come_back_in_their_order_after_a_restart(world: World) -> None:

@@ -1,9 +1,12 @@
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from console_world import TOKEN, ConsoleWorld
 from mikan_api.console import MAX_FILE_BYTES, MAX_SEND_BYTES
@@ -231,3 +234,11 @@ async def test_an_address_that_is_taken_is_a_clear_error(world: ConsoleWorld) ->
 )
 def test_names_are_sanitized(name: str, plain: str) -> None:
     assert sanitized(name) == plain
+
+
+async def test_a_websocket_is_refused_and_fills_no_log(world: ConsoleWorld, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InvalidStatus) as caught:
+        async with connect(world.url.replace("http", "ws"), proxy=None):
+            pass
+    assert caught.value.response.status_code == 403
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
