@@ -3,14 +3,32 @@
 import asyncio
 import copy
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+from mikan_api.kill_points import Step, around
 from mikan_operator.exceptions import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from mikan_operator.storage.kinds import OFFICE, POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
 
 Changed = Callable[[Kind, Manifest, bool], None]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _at(step: Step) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
+    """The step that this write is of `mikan_operator.storage.kubernetes`."""
+
+    def named(write: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+        @wraps(write)
+        async def reached(*args: P.args, **kwargs: P.kwargs) -> T:
+            with around(step):
+                return await write(*args, **kwargs)
+
+        return reached
+
+    return named
 
 
 class MemoryStore:
@@ -83,6 +101,7 @@ class MemoryStore:
         found = [copy.deepcopy(o) for (plural, _), o in self._objects.items() if plural == kind.plural]
         return [o for o in found if not name or (o["metadata"].get("labels") or {}).get(name) == value]
 
+    @_at(Step.OBJECT_CREATE)
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
         """Make an object; a pod needs its service account and a binding its role, as the API server says."""
         name = manifest["metadata"].get("name") or f"{manifest['metadata']['generateName']}{next(self._versions)}"
@@ -103,6 +122,7 @@ class MemoryStore:
         stored["metadata"] = {**stored["metadata"], "name": name}
         return copy.deepcopy(self.put(kind, stored))
 
+    @_at(Step.OBJECT_REPLACE)
     async def replace(self, kind: Kind, name: str, manifest: Manifest) -> Manifest:
         """Write an object as a whole."""
         self.writes.append(("replace", kind.plural, name))
@@ -112,6 +132,7 @@ class MemoryStore:
             raise Conflict("the object has been modified", 409)
         return copy.deepcopy(self.put(kind, manifest))
 
+    @_at(Step.OBJECT_APPLY)
     async def apply(self, kind: Kind, name: str, fields: Manifest, subresource: str = "") -> Manifest:
         """Merge fields; lists and conditions are replaced, which is all that these tests need of it."""
         self.writes.append(("apply", f"{kind.plural}{'/' if subresource else ''}{subresource}", name))
@@ -134,6 +155,7 @@ class MemoryStore:
                 return stored
         return copy.deepcopy(self._store(kind, stored))
 
+    @_at(Step.OBJECT_DELETE)
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:
         """Mark a pod as ending; its kubelet lets it go with `vanish`."""
         self.writes.append(("delete", kind.plural, name))
