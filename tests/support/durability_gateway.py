@@ -1,4 +1,4 @@
-"""The gateway's process, with all imported that it would import once it runs."""
+"""The gateway's process, with all imported that it would import once it runs, and soon sure that an agent is lost."""
 
 import aiosqlite
 import asyncpg
@@ -8,5 +8,8 @@ import uvicorn.protocols.http.h11_impl
 import uvicorn.protocols.websockets.websockets_sansio_impl
 
 from mikan_gateway.__main__ import main
+from mikan_gateway.runtime import keeper
 
 __all__ = ["aiosqlite", "asyncpg", "main", "sqlalchemy", "uvicorn"]
+
+keeper.LOST_AFTER = 0.3

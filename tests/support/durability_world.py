@@ -260,14 +260,23 @@ class DurableWorld:
 
     async def wake(self) -> None:
         """Start the agent; its Office must exist."""
-        where = ("mikan.dev", "v1alpha1", self._namespace, "offices", self.address.key)
-        office = await asyncio.to_thread(self._offices.get_namespaced_custom_object, *where)
+        office = await asyncio.to_thread(self._offices.get_namespaced_custom_object, *self._office)
         claims = OfficeClaims(self.address.key, office["metadata"]["uid"], 0)
         tokens = self.root / "tokens"
         tokens.mkdir()
         (tokens / "gateway").write_text(issue_token(KEY, "gateway", claims))
         (tokens / "models").write_text("a-token-for-models")
         self.agent.start()
+
+    async def lose_the_agent(self) -> None:
+        """End the agent for good; its Office says that there is another pod."""
+        await self.agent.stop()
+        status = {"status": {"agent": {"podName": f"a-{self.address.key}", "podUID": "another"}}}
+        await asyncio.to_thread(self._offices.patch_namespaced_custom_object_status, *self._office, status)
+
+    @property
+    def _office(self) -> tuple[str, str, str, str, str]:
+        return "mikan.dev", "v1alpha1", self._namespace, "offices", self.address.key
 
     async def killed(self) -> None:
         """Wait until the armed process has killed itself."""
