@@ -22,6 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in Path(item.path).parents:
             item.add_marker(pytest.mark.e2e)
+            if item.get_closest_marker("timeout") is None:
+                # Installing and removing a release counts too, and machines are slow at times.
+                item.add_marker(pytest.mark.timeout(300))
     items.sort(key=lambda item: item.path.name == AT_REST)
 
 

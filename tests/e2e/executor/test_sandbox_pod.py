@@ -27,7 +27,7 @@ OTHERS = (
 # Sends the signal $0 to every process that carries a stream. The brackets keep the pattern from matching itself.
 CONNECTS = (
     'for d in /proc/[0-9]*; do grep -aq "mikan-sandbo[x].connect" $d/cmdline 2>/dev/null'
-    ' && kill -s "$0" "${d#/proc/}"; done'
+    ' && kill -s "$0" "${d#/proc/}"; done; true'
 )
 
 
@@ -134,7 +134,7 @@ async def test_frozen_stream_is_given_up(sandbox: Any) -> None:
     with pytest.raises(ConnectionLost, match="stopped answering"):
         await executor.exec(ExecRequest(argv=["sh", "-c", f"{CONNECTS}; sleep 600", "STOP"]))
 
-    assert (await executor.exec(ExecRequest(argv=["sh", "-c", CONNECTS, "CONT"]))).exit_code in {0, 1}
+    assert (await executor.exec(ExecRequest(argv=["sh", "-c", CONNECTS, "CONT"]))).exit_code == 0
     await until_count(executor, "sleep 600", 0)
     await executor.aclose()
 
