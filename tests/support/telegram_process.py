@@ -1,41 +1,32 @@
-"""A gateway's Telegram side as a process of its own, which ends by kill -9 at a place that a test names.
+"""A gateway's Telegram side as a process of its own, which kills itself where `MIKAN_KILL_POINT` says.
 
-``python -m telegram_process BASE_URL BASE_FILE_URL TOKEN ROOT before|after N``: before or after the N-th message
-becomes durable. Messages before it are taken and answered as ever.
+``python -m telegram_process BASE_URL BASE_FILE_URL TOKEN ROOT``. What happens before that place is done as ever.
 """
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 
+from mikan_api.kill_points import arm
 from mikan_gateway.config import TelegramConfig
-from mikan_gateway.ports import InboundMessage, Intake
+from telegram_agent import Turn, echo
 from telegram_world import TelegramGateway
 
 
-class Deadly:
-    """An intake that kills the process."""
-
-    def __init__(self, intake: Intake, place: str, number: int) -> None:
-        self._intake, self._place, self._left = intake, place, number
-
-    async def receive(self, message: InboundMessage) -> int | None:
-        self._left -= 1
-        if self._left == 0 and self._place == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        number = await self._intake.receive(message)
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return number
+async def play(turn: Turn) -> str:
+    """As `echo`; the answer to a greeting is shown before it is whole."""
+    if turn.text == "hello":
+        await turn.stream("You said")
+        await asyncio.sleep(0.2)
+    return await echo(turn)
 
 
-async def main(base_url: str, base_file_url: str, token: str, root: str, place: str, number: str) -> None:
+async def main(base_url: str, base_file_url: str, token: str, root: str) -> None:
     """Run until killed."""
+    arm(os.environ)
     config = TelegramConfig(token, base_url, base_file_url)
-    around = lambda intake: Deadly(intake, place, int(number))  # noqa: E731  said once
-    async with TelegramGateway(config, Path(root), around=around):
+    async with TelegramGateway(config, Path(root), play=play):
         await asyncio.Event().wait()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mikan_api.kill_points import VARIABLE
 from mikan_gateway.exceptions import ClusterError, OfficeConflict
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, UNAUTHORIZED, WEBHOOK
 from mikan_gateway.ports import InboundMessage, Intake
@@ -57,8 +58,8 @@ async def test_a_process_killed_around_the_durable_write_loses_and_doubles_nothi
     for number in range(6):
         ann.send(f"question {number}")
     config = config_of(telegram)
-    argv = [config.base_url, config.base_file_url, config.token, str(tmp_path), place, "4"]
-    environ = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    argv = [config.base_url, config.base_file_url, config.token, str(tmp_path)]
+    environ = {**os.environ, "PYTHONPATH": str(SUPPORT), VARIABLE: f"gateway.message.commit.{place}:4"}
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "telegram_process", *argv, env=environ)
     assert await process.wait() == -9
     # The offset never moved past what was not durable yet.

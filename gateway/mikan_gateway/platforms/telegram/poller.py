@@ -7,6 +7,7 @@ tried again for ever, and reported meanwhile: another poller (409), flood contro
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeVar
@@ -15,6 +16,7 @@ from telegram import Bot, Update, User
 from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
 from mikan_api.exceptions import MikanError
+from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import ClusterError, GatewayError, PlatformRefused, StorageError, UserFault
 from mikan_gateway.platforms.telegram import menu
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
@@ -129,9 +131,10 @@ class Poller:
         # interrupt it, which says nothing.
         fault = self._faults.polling
         held = POLL_SECONDS if fault in {"", OTHER_POLLER} else 0
-        return await self._bot.get_updates(
-            offset=self._offset, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
-        )
+        with around(Step.MESSAGE_ACKNOWLEDGE) if self._offset else nullcontext():
+            return await self._bot.get_updates(
+                offset=self._offset, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
+            )
 
     async def _lasting(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call until it worked."""
