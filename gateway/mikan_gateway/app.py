@@ -6,9 +6,10 @@ arrives finds everything in place. A platform that can't start is reported and t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from kubernetes.aio.client import ApiClient
 from starlette.applications import Starlette
@@ -80,6 +81,7 @@ class Gateway:
         self._platforms: dict[Platform, ChatPlatform] = {}
         self._runtime: ConversationRuntime | None = None
         self._hub: AgentHub | None = None
+        self._lease: LeaseHolder | None = None
         self.board = HealthBoard()
         self.metrics = Metrics()
         self.lost = asyncio.Event()
@@ -126,20 +128,31 @@ class Gateway:
     async def stop(self) -> None:
         """Take nothing new, let what runs end for a bounded time, then stop everything in reverse order."""
         self.board.started = False
+        if self._lease:
+            await self._lease.hasten()
         for platform in self._platforms.values():
             await platform.stop_intake()
         if self._runtime:
-            await self._runtime.drain(self._config.drain_seconds)
+            await self._unless_lost(self._runtime.drain(self._config.drain_seconds))
         if self._hub:
             self._hub.close()
         await self._stack.aclose()
         logger.info("gateway stopped")
+
+    async def _unless_lost(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do something until it is done, or another process may have become the active one."""
+        tasks = [asyncio.create_task(work), asyncio.create_task(self.lost.wait())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _take_lease(self, api: ApiClient) -> None:
         lease = LeaseHolder(api, self._config.namespace, names.GATEWAY, self._config.pod_name, self._clock)
         self.board.add(Part("lease", lease.health, needed=True))
         await lease.acquire()
         lease.keep(self.lost.set)
+        self._lease = lease
         self._stack.push_async_callback(lease.release)
 
     def _watch(self, api: ApiClient, settings: SettingsSource) -> Kubernetes:

@@ -1,7 +1,8 @@
 """One active gateway: a coordination Lease, taken before anything starts and kept for as long as the process lives.
 
 The times are client-go's defaults: a holder that could not renew for `RENEW_DEADLINE` must stop, and another takes over
-once `DURATION` has passed without a renewal, by its own clock, so that clocks need not agree.
+once `DURATION` has passed without a renewal, by its own clock, so that clocks need not agree. One that ends holds on by
+leases of `ENDING_DURATION`: should it be killed before it could release, its successor need not wait for long.
 """
 
 import asyncio
@@ -21,6 +22,9 @@ from mikan_gateway.runtime.clock import Clock
 DURATION = 15.0
 RENEW_DEADLINE = 10.0
 RETRY = 2.0
+WAITING = 1.0
+"""Seconds between two tries of who does not have it."""
+ENDING_DURATION = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +35,19 @@ class _Seen:
 
     renewal: tuple[str, datetime | None]
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """What a holder has promised: seconds that a renewal lasts, until it must have left, and between two of them."""
+
+    duration: float
+    deadline: float
+    retry: float
+
+
+_STEADY = _Pace(DURATION, RENEW_DEADLINE, RETRY)
+_ENDING = _Pace(ENDING_DURATION, 3.0, 1.0)
 
 
 class LeaseHolder:
@@ -44,17 +61,24 @@ class LeaseHolder:
         self._clock = clock
         self._seen: _Seen | None = None
         self._renewed = float("-inf")
+        self._pace = _STEADY
         self._task: asyncio.Task[None] | None = None
 
     async def acquire(self) -> None:
         """Wait until it is ours."""
         while not await self._attempt():
-            await self._clock.sleep(RETRY)
+            await self._clock.sleep(WAITING)
         logger.info("lease taken", extra={"lease": self._name})
 
     def keep(self, lost: Callable[[], None]) -> None:
         """Renew it in the background; call ``lost`` once if that failed for too long or somebody else has it."""
         self._task = asyncio.create_task(self._renew(lost), name="lease")
+
+    async def hasten(self) -> None:
+        """The process ends soon: promise less from now on."""
+        # Before the request: it may be carried out though its answer is lost.
+        self._pace = _ENDING
+        await self._attempt()
 
     async def release(self) -> None:
         """Let another have it at once."""
@@ -71,15 +95,15 @@ class LeaseHolder:
 
     def health(self) -> Health:
         """Whether it is ours."""
-        ok = self._clock.monotonic() - self._renewed < DURATION
+        ok = self._clock.monotonic() - self._renewed < self._pace.duration
         return Health(ok, "" if ok else "another gateway is active, or the lease could not be renewed")
 
     async def _renew(self, lost: Callable[[], None]) -> None:
         while True:
-            await self._clock.sleep(RETRY)
-            left = RENEW_DEADLINE - (self._clock.monotonic() - self._renewed)
+            await self._clock.sleep(self._pace.retry)
+            left = self._pace.deadline - (self._clock.monotonic() - self._renewed)
             held = await self._attempt(max(left, 0.0))
-            if not held and (self._seen or self._clock.monotonic() - self._renewed >= RENEW_DEADLINE):
+            if not held and (self._seen or self._clock.monotonic() - self._renewed >= self._pace.deadline):
                 logger.error("lease lost", extra={"lease": self._name})
                 lost()
                 return
@@ -88,7 +112,7 @@ class LeaseHolder:
         """One try, of at most ``bound`` seconds."""
         began = self._clock.monotonic()
         try:
-            async with asyncio.timeout(min(bound, RENEW_DEADLINE / 2)):
+            async with asyncio.timeout(min(bound, self._pace.deadline / 2)):
                 held = await self._take(began)
         except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
@@ -127,7 +151,7 @@ class LeaseHolder:
         now = datetime.now(UTC)
         return V1LeaseSpec(
             holder_identity=self._identity,
-            lease_duration_seconds=int(DURATION),
+            lease_duration_seconds=int(self._pace.duration),
             acquire_time=mine.acquire_time if mine else now,
             renew_time=now,
             lease_transitions=transitions,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from kubernetes.aio.client import ApiClient
 
-from mikan_gateway.lease import DURATION, RENEW_DEADLINE, LeaseHolder
+from mikan_gateway.lease import DURATION, ENDING_DURATION, RENEW_DEADLINE, WAITING, LeaseHolder
 from mikan_operator_testing.virtual_time import run_virtual
 
 
@@ -46,13 +46,15 @@ class Leases:
         self.lease = body
 
 
-async def kept(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+async def kept(leases: Leases, monkeypatch: pytest.MonkeyPatch, ending: bool = False) -> asyncio.Event:
     """Take the Lease and keep it; the event tells of its loss."""
     holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
     monkeypatch.setattr(holder, "_api", leases)
     await holder.acquire()
     lost = asyncio.Event()
     holder.keep(lost.set)
+    if ending:
+        await holder.hasten()
     return lost
 
 
@@ -82,3 +84,38 @@ def test_a_lease_in_other_hands_is_lost_at_once(monkeypatch: pytest.MonkeyPatch)
         return asyncio.get_running_loop().time() - began
 
     assert run_virtual(scenario()) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("refused", [0.0, 2.5, 60.0])
+def test_who_ends_and_cannot_renew_leaves_before_anybody_else_may_act(
+    monkeypatch: pytest.MonkeyPatch, refused: float
+) -> None:
+    leases = Leases()
+
+    async def scenario() -> float:
+        lost = await kept(leases, monkeypatch, ending=True)
+        began = asyncio.get_running_loop().time()
+        leases.refusing_from, leases.silent_from = began, began + refused
+        await lost.wait()
+        return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(scenario()) < ENDING_DURATION
+
+
+def test_the_successor_of_one_that_was_killed_while_it_ended_waits_a_third_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leases = Leases()
+
+    async def scenario() -> float:
+        killed = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
+        monkeypatch.setattr(killed, "_api", leases)
+        await killed.acquire()
+        await killed.hasten()
+        began = asyncio.get_running_loop().time()
+        successor = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "two", LoopClock())
+        monkeypatch.setattr(successor, "_api", leases)
+        await successor.acquire()
+        return asyncio.get_running_loop().time() - began
+
+    assert ENDING_DURATION < run_virtual(scenario()) <= ENDING_DURATION + 2 * WAITING
