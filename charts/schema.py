@@ -102,6 +102,7 @@ def build() -> Schema:
         gateway=closed(
             replicas=whole(0, 2),
             drainSeconds=whole(1, 3600),
+            retentionHours=whole(48, 876000),
             console=closed(enabled=BOOLEAN, existingSecret=NAME),
             key=KEY,
             **process,
