@@ -22,8 +22,14 @@ _BY_IDENTITY = select(messages.c.number, messages.c.run_id).where(
     messages.c.team == bindparam("from_team"),
     messages.c.message_id == bindparam("known_as"),
 )
+_OWN_APP = "mikan:posted"
+"""Keeps what we posted apart from what a platform tells us, whose ids it may share."""
+# By the whole identity, which is indexed: an office's messages are many.
 _POSTED = select(messages.c.number).where(
-    messages.c.office == bindparam("of"), messages.c.message_id == bindparam("known_as"), messages.c.from_bot
+    messages.c.office == bindparam("of"),
+    messages.c.app == _OWN_APP,
+    messages.c.team == "",
+    messages.c.message_id == bindparam("known_as"),
 )
 _COUNT_POSTED = (
     update(offices)
@@ -81,10 +87,6 @@ def log_bot_message(connection: Connection, office: OfficeKey, message: Conversa
     entry = LogEntry(number=number, message=message, from_bot=True)
     _insert(connection, office, entry, _OWN_APP, "", None, now)
     return Accepted(number, None, entry, None)
-
-
-_OWN_APP = "mikan:posted"
-"""Keeps what we posted apart from what a platform tells us, whose ids it may share."""
 
 
 def log_entries(
