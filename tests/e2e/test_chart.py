@@ -214,3 +214,26 @@ def test_the_processes_that_all_offices_need_are_scheduled_before_offices(helm: 
     }
     assert used == dict.fromkeys(("mikan-gateway", "mikan-models", "mikan-operator"), made["metadata"]["name"])
     assert made["value"] > 0
+
+
+def test_the_release_that_owns_the_crds_updates_them_and_leaves_them_when_it_goes(own: Release) -> None:
+    """Other releases of this run use the same CRDs all the while."""
+    crd = "crd/offices.mikan.dev"
+    everyone = [f"crd/{kind}.mikan.dev" for kind in ("offices", "vaults", "scheduledevents")]
+    before = own.kubectl.get(crd)
+    own.kubectl("label", *everyone, "app.kubernetes.io/managed-by=Helm", "--overwrite")
+    owner = (f"meta.helm.sh/release-name={own.name}", f"meta.helm.sh/release-namespace={own.namespace}")
+    own.kubectl("annotate", *everyone, *owner, "--overwrite")
+    # As an older chart had it.
+    own.kubectl("patch", crd, "--type=json", "-p", '[{"op": "remove", "path": "/spec/names/shortNames"}]')
+    try:
+        own.install()
+        assert own.kubectl.get(crd)["spec"]["names"]["shortNames"] == ["off"]
+
+        own.uninstall()
+        after = own.kubectl.get(crd)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["spec"] == before["spec"]
+    finally:
+        own.kubectl("annotate", *everyone, *(f"{entry.split('=')[0]}-" for entry in owner))
+        own.kubectl("label", *everyone, "app.kubernetes.io/managed-by-")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from kubernetes.aio.client import ApiClient
 
-from mikan_cluster.commands import Kubectl
+from mikan_cluster.commands import Kubectl, eventually
 from mikan_dev.paths import REPOSITORY, cache_dir, kubeconfig
 from mikan_gateway.offices.client import connect
 
@@ -18,7 +18,10 @@ def kubectl() -> Kubectl:
     kubectl = Kubectl(cache_dir() / "bin" / "kubectl", kubeconfig())
     if "offices.mikan.dev" not in kubectl("get", "crd", "-o", "name"):
         kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
-        kubectl("wait", "--for=condition=Established", "crd/offices.mikan.dev", "--timeout=30s")
+        kinds = ("offices", "vaults", "scheduledevents")
+        kubectl("wait", "--for=condition=Established", *(f"crd/{k}.mikan.dev" for k in kinds), "--timeout=30s")
+        # Served a moment after it was established.
+        eventually("our kinds are served", lambda: [kubectl("get", f"{k}.mikan.dev", "-A") for k in kinds])
     return kubectl
 
 
