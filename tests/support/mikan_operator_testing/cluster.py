@@ -14,7 +14,7 @@ CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customreso
 
 
 async def install_crds(root: KubernetesApi) -> None:
-    """Apply the generated CRDs and wait until they are served; this changes nothing where they are as they should be."""
+    """Apply the generated CRDs and wait until they are served; changes nothing where they are as they should be."""
     for file in sorted((REPOSITORY / "crds").glob("*.yaml")):
         document = yaml.safe_load(file.read_text())
         await root.apply(CRD, document["metadata"]["name"], document)
