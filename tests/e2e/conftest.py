@@ -47,10 +47,14 @@ def helm(kubeconfig: Path) -> Helm:
 def release(kubectl: Kubectl, helm: Helm) -> Iterator[Release]:
     """The release that most tests share; those that break one install their own."""
     shared = Release(kubectl, helm, name="e2e", namespace="e2e", values=("--values", str(HERE / "values.yaml")))
-    kubectl("create", "namespace", shared.namespace)
     # The key that the independent model server is asked with; it takes any.
-    kubectl(
-        "create", "secret", "generic", "model-keys", "-n", shared.namespace, "--from-literal=elsewhere=sk-elsewhere"
+    keys = {
+        "metadata": {"name": "model-keys", "namespace": shared.namespace},
+        "stringData": {"elsewhere": "sk-elsewhere"},
+    }
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shared.namespace}},
+        {"apiVersion": "v1", "kind": "Secret", **keys},
     )
     shared.install()
     yield shared
