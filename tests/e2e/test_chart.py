@@ -156,8 +156,10 @@ def test_rendering_away_from_a_cluster_asks_for_the_api_servers_address(helm: He
 
 
 def previous_chart(folder: Path) -> Path:
-    """The chart as the commit before this one had it."""
-    argv = ["git", "-C", str(REPOSITORY), "archive", "HEAD~1", "charts/mikan"]
+    """The chart as the commit before this one had it; in a clone without history, as this one has it."""
+    git = ["git", "-C", str(REPOSITORY)]
+    known = subprocess.run([*git, "rev-parse", "--verify", "--quiet", "HEAD~1"], capture_output=True, check=False)
+    argv = [*git, "archive", "HEAD~1" if known.returncode == 0 else "HEAD", "charts/mikan"]
     with tarfile.open(fileobj=BytesIO(subprocess.run(argv, capture_output=True, check=True).stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder / "charts" / "mikan"
