@@ -10,6 +10,7 @@ from typing import Literal
 from mikan_api.durations import parse_duration
 from mikan_api.exceptions import InvalidSandboxMode, InvalidValue
 from mikan_api.messaging import ConversationKind, TrustModel
+from mikan_api.packages import DeclaredPackages
 from mikan_api.resources import OfficeSpec
 from mikan_api.sandbox_mode import SandboxKind, SandboxMode, parse_sandbox_mode
 from mikan_api.settings import Budgets, DoorPolicy, Layout, Llm, Resources, Settings, Trust
@@ -32,7 +33,7 @@ class EffectiveOffice:
     sandbox_mode: SandboxMode
     sandbox_resources: Resources
     sandbox_env: dict[str, str]
-    packages: tuple[str, ...]
+    packages: DeclaredPackages
 
 
 def effective_office(spec: OfficeSpec, settings: Settings) -> EffectiveOffice:
@@ -52,7 +53,7 @@ def effective_office(spec: OfficeSpec, settings: Settings) -> EffectiveOffice:
         sandbox_mode=effective_sandbox_mode(spec, settings, policy),
         sandbox_resources=effective_resources(spec, settings),
         sandbox_env=settings.sandbox.env | ((spec.sandbox and spec.sandbox.env) or {}),
-        packages=settings.packages + tuple(p for p in spec.packages or () if p not in settings.packages),
+        packages=DeclaredPackages(settings.packages, spec.packages or ()),
     )
 
 

@@ -9,6 +9,7 @@
     │   ├── InvalidEvent       scheduled event payload
     │   ├── InvalidSettings    settings document
     │   ├── InvalidSandboxMode sandbox mode string
+    │   ├── InvalidPackage     package source
     │   └── InvalidDuration    duration string
     ├── ConfigError            a variable or a mounted file of the boot configuration
     └── TokenRefused           office token that is malformed, forged or for another audience
@@ -41,6 +42,10 @@ class InvalidSettings(InvalidValue):
 
 class InvalidSandboxMode(InvalidValue):
     """A sandbox mode outside the grammar."""
+
+
+class InvalidPackage(InvalidValue):
+    """A package source outside the grammar; never holds what may be a password."""
 
 
 class InvalidDuration(InvalidValue):

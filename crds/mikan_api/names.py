@@ -47,11 +47,17 @@ def token_secret(key: OfficeKey) -> str:
     return f"t-{key}"
 
 
+def extension_secret(slug: str) -> str:
+    """Name of the Secret that a package's extensions read."""
+    return f"mikan-extension-{slug}"
+
+
 # Paths that more than one process must agree on.
 WORKSPACE = "/workspace"
 RECORDS = "/mikan/records"
 SHARED = "/mikan/shared"
 PACKAGES = "/mikan/packages"
+EXTENSION_SECRETS = "/mikan/extension-secrets"
 VAULT = "/mikan/vault"
 TOKENS = "/mikan/tokens"
 TOKEN_FILE_GATEWAY = "gateway"  # noqa: S105  a file name

@@ -4,6 +4,7 @@ No probe: the agent dials the gateway, and a probe period would only add to the 
 """
 
 from mikan_api import layout, names
+from mikan_api.packages import PathSource, build_declared
 from mikan_api.settings import Layout
 from mikan_operator.builders import pods
 from mikan_operator.builders.plan import OfficePlan, environment
@@ -49,6 +50,8 @@ def _environment(plan: OfficePlan) -> list[Manifest]:
         "MIKAN_SANDBOX_POD": names.sandbox_pod(plan.key) if plan.has_sandbox else "",
         "MIKAN_LOG_LEVEL": plan.installation.agent.log_level,
     }
+    if plan.effective.packages:
+        values["MIKAN_PACKAGES"] = build_declared(plan.effective.packages)
     fields = {"MIKAN_NAMESPACE": "namespace", "MIKAN_POD_NAME": "name", "MIKAN_POD_UID": "uid"}
     downward = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{field}"}}} for name, field in fields.items()
@@ -73,8 +76,24 @@ def _mounts(plan: OfficePlan) -> list[Manifest]:
         support, agents = f"{names.SHARED}/support", f"{names.SHARED}/agents"
         mounts.append(pods.mount(pods.SHARED_VOLUME, support, sub_path=pods.SUPPORT_SUBPATH))
         mounts.append(pods.mount(pods.SHARED_VOLUME, agents, sub_path=pods.AGENTS_SUBPATH, read_only=True))
-    if plan.effective.packages:
-        mounts.append(pods.mount("packages", names.PACKAGES, read_only=True))
+    return mounts + _package_mounts(plan)
+
+
+def _package_mounts(plan: OfficePlan) -> list[Manifest]:
+    """Code of packages goes to agents only, and read-only; what extensions share is theirs to write."""
+    mounts = [
+        pods.mount(pods.PACKAGES_VOLUME, f"{names.PACKAGES}/{directory}", sub_path=directory, read_only=True)
+        for directory in sorted(
+            {"local" if isinstance(package.source, PathSource) else "checkouts" for package in plan.packages}
+        )
+    ]
+    for package in plan.packages:
+        data = f"data/{package.slug}"
+        mounts += [
+            pods.skills_mount(package),
+            pods.mount(pods.PACKAGES_VOLUME, f"{names.PACKAGES}/{data}", sub_path=data),
+            pods.mount(f"extension-{package.slug}", f"{names.EXTENSION_SECRETS}/{package.slug}", read_only=True),
+        ]
     return mounts
 
 
@@ -89,9 +108,15 @@ def _volumes(plan: OfficePlan) -> list[Manifest]:
     ]
     if plan.effective.door_policy.layout is not Layout.CONVERSATION:
         volumes.append(pods.claim_volume(pods.SHARED_VOLUME, claims.shared))
-    if plan.effective.packages:
-        volumes.append(pods.claim_volume("packages", claims.packages))
-    return volumes
+    if plan.packages:
+        volumes.append(pods.claim_volume(pods.PACKAGES_VOLUME, claims.packages))
+    return volumes + [_extension_secret(package.slug) for package in plan.packages]
+
+
+def _extension_secret(slug: str) -> Manifest:
+    """A package's Secret as a directory; most have none, and one that is made later shows without a new pod."""
+    secret = {"secretName": names.extension_secret(slug), "defaultMode": 0o440, "optional": True}
+    return {"name": f"extension-{slug}", "secret": secret}
 
 
 def _service_account_volume() -> Manifest:

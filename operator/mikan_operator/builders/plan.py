@@ -9,6 +9,7 @@ from mikan_api import names
 from mikan_api.effective import EffectiveOffice
 from mikan_api.identity import OfficeAddress, OfficeKey
 from mikan_api.layout import Workspace
+from mikan_api.packages import Package
 from mikan_operator.installation import Installation
 from mikan_operator.storage.kinds import OFFICE, Manifest
 from mikan_operator.vault_mounts import Mounts
@@ -47,6 +48,11 @@ class OfficePlan:
     def has_sandbox(self) -> bool:
         """Whether the office has a sandbox pod of its own."""
         return self.effective.sandbox_mode.per_office
+
+    @property
+    def packages(self) -> tuple[Package, ...]:
+        """The packages that it loads. What can't be loaded is for the agent to tell."""
+        return self.effective.packages.resolve().active
 
     @property
     def paths(self) -> "OfficePaths":

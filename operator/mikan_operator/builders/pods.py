@@ -6,11 +6,13 @@ Source: Kubernetes pod security standards, profile "restricted"; architecture se
 from typing import Any
 
 from mikan_api import names
+from mikan_api.packages import Package
 from mikan_operator.builders.plan import UID, OfficePlan, digest, metadata
 from mikan_operator.storage.kinds import POD, Manifest
 
 OFFICES_VOLUME = "offices"
 SHARED_VOLUME = "shared"
+PACKAGES_VOLUME = "packages"
 SUPPORT_SUBPATH = "support"
 AGENTS_SUBPATH = "agents"
 
@@ -79,3 +81,9 @@ def mount(volume: str, path: str, *, sub_path: str = "", read_only: bool = False
     if read_only:
         fields["readOnly"] = True
     return fields
+
+
+def skills_mount(package: Package) -> Manifest:
+    """A package's skills, read-only and at one path in agent and sandbox."""
+    path = f"{names.PACKAGES}/{package.slug}/skills"
+    return mount(PACKAGES_VOLUME, path, sub_path=f"skills/{package.source.skills}", read_only=True)

@@ -165,6 +165,7 @@ def _mounts(plan: OfficePlan) -> list[Manifest]:
         mounts.append(
             pods.mount(pods.SHARED_VOLUME, f"{names.SHARED}/agents", sub_path=pods.AGENTS_SUBPATH, read_only=True)
         )
+    mounts += map(pods.skills_mount, plan.packages)
     if plan.vault:
         mounts.append(pods.mount("vault", _VAULT_DATA, read_only=True))
     if _needs_accounts(plan):
@@ -184,6 +185,8 @@ def _volumes(plan: OfficePlan) -> list[Manifest]:
     ]
     if _sees_shared(plan):
         volumes.append(pods.claim_volume(pods.SHARED_VOLUME, claims.shared))
+    if plan.packages:
+        volumes.append(pods.claim_volume(pods.PACKAGES_VOLUME, claims.packages))
     if plan.vault:
         volumes.append(_vault_volume(plan.vault))
     if _needs_accounts(plan):

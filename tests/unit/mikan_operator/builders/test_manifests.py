@@ -62,7 +62,8 @@ PLANS = {
     "isolated": plan(),
     "vault": plan(vault=VAULT),
     "shared-support": plan(policy=SHARED),
-    "full": plan(policy=FULL, packages=("git:example",)),
+    "full": plan(policy=FULL),
+    "packages": plan(packages=("github:acme/tools@v1#board", "/mikan/packages/local/audit", "broken")),
     "other-image": plan(mode="image:docker.io/library/alpine:3", vault=VAULT),
     "gondolin": plan(mode="gondolin:default", runtime_class="kata"),
 }
@@ -78,7 +79,7 @@ def test_sandbox_pod_is_as_reviewed(name: str, update: bool) -> None:
     check_golden(f"sandbox-{name}", sandbox_pod(PLANS[name]), update=update)
 
 
-@pytest.mark.parametrize("name", ["isolated", "shared-support", "full"])
+@pytest.mark.parametrize("name", ["isolated", "shared-support", "full", "packages"])
 def test_agent_pod_is_as_reviewed(name: str, update: bool) -> None:
     check_golden(f"agent-{name}", agent_pod(PLANS[name], "0123456789abcdef"), update=update)
 
@@ -128,9 +129,10 @@ def test_every_mount_has_its_volume_and_every_volume_its_mount(pod: Manifest) ->
 def test_only_a_sandbox_gets_the_vault_and_no_sandbox_gets_an_identity(name: str) -> None:
     agent, sandbox = agent_pod(PLANS[name], "t")["spec"], sandbox_pod(PLANS[name])["spec"]
 
-    assert {v["secret"]["secretName"] for v in agent["volumes"] if "secret" in v} == {
-        names.token_secret(PLANS[name].key)
-    }
+    extensions = {names.extension_secret(package.slug) for package in PLANS[name].packages}
+    secrets = [v["secret"] for v in agent["volumes"] if "secret" in v]
+    assert {s["secretName"] for s in secrets} == {names.token_secret(PLANS[name].key)} | extensions
+    assert {s["secretName"] for s in secrets if s.get("optional")} == extensions
     assert "serviceAccountName" not in sandbox
     assert not [v for v in sandbox["volumes"] if "projected" in v]
 
