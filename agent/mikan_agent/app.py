@@ -16,11 +16,11 @@ from mikan_agent.connection import REFUSED_RETRY, RETRY, Connection
 from mikan_agent.dispatcher import Dispatcher
 from mikan_agent.executor.paths import PathContext
 from mikan_agent.executor.ports import ExecutorConfig
+from mikan_agent.harness.model_calls import Retries
 from mikan_agent.harness.models_client import HttpModelClient
 from mikan_agent.harness.responder import Responder
 from mikan_agent.harness.runner import Services
 from mikan_agent.harness.toolbox import Toolbox
-from mikan_agent.harness.turn import Retries
 from mikan_agent.logbook import Logbook
 from mikan_agent.memories import OfficeMemories
 from mikan_agent.outbox import Outbox

@@ -9,6 +9,7 @@
         ├── TransferFailed        bytes did not pass between agent and gateway
         ├── ToolError             a tool call that the model can correct; its text is the tool's result
         ├── BudgetExceeded        a run's cap was reached: terminal, never retried
+        ├── RunawayLoop           the model repeats a call that fails: terminal
         └── ModelError            a model call failed
             ├── ModelUnreachable      nobody answers, or the stream was cut        (transient)
             ├── ModelOverloaded       429, 5xx, overload                           (transient)
@@ -49,6 +50,10 @@ class ToolError(AgentError):
 
 class BudgetExceeded(AgentError):
     """A run reached a cap; the message says which."""
+
+
+class RunawayLoop(AgentError):
+    """The model repeats a tool call that keeps failing; the message says which."""
 
 
 class ModelError(AgentError):

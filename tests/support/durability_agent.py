@@ -11,7 +11,7 @@ from agent_peers.office import workspace_in
 from mikan_agent.app import Agent
 from mikan_agent.backoff import Backoff
 from mikan_agent.config import Config
-from mikan_agent.harness.turn import Retries
+from mikan_agent.harness.model_calls import Retries
 from mikan_api.kill_points import arm
 from mikan_api.logs import configure_logging
 

@@ -22,9 +22,10 @@ _NEXT_STEP: dict[type[ModelError], str] = {
     ModelUnknown: "The model {model} is not available: {}. Choose another one with /model.",
     ModelKeyRefused: "The credentials for the model {model} were refused: {}. An admin has to check its key.",
     SpendingCapReached: "The spending cap is reached: {}. Wait until it renews, or ask an admin to raise it.",
-    ContextOverflow: "This conversation has become too long for {model}. Start a fresh session with /new.",
+    ContextOverflow: "This conversation has become too long for {model}: {}. Start a fresh session with /new.",
     ModelRequestRefused: "The model {model} refused the request: {}. Try another one with /model, or start with /new.",
 }
+RUNAWAY = "Stopped: {}. Say how to go on, or choose another model with /model."
 INTERNAL = "Something went wrong inside the agent; its log says what. Write again, or tell an admin if it stays."
 PROCESS_ENDS = "The agent was told to end before this was done. What it did so far is kept; write again to go on."
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -6,6 +6,7 @@ whether a failure may be cured by a repeat (`ModelError.transient`); when to rep
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,10 +32,14 @@ from mikan_api.settings import Llm, ThinkingLevel
 if TYPE_CHECKING:
     import httpx
 
+logger = logging.getLogger(__name__)
+
 CONNECT_TIMEOUT = 10.0
 SILENCE_TIMEOUT = 180.0
 """Seconds without a byte after which a stream counts as cut; the models process sends signs of life meanwhile."""
 DRAIN_TIMEOUT = 0.2
+WINDOW = 128_000
+"""Tokens of a model's context, where nobody knows better."""
 AT_ONCE = 20
 """Events that are taken before others have their turn."""
 _MAX_ERROR_BODY = 64 * 1024
@@ -100,15 +105,20 @@ class ModelClient(Protocol):
             ModelError: no answer, or only part of one.
         """
 
+    async def window(self, model: str) -> int:
+        """A model's context window in tokens; a usual one where nobody knows it."""
+
 
 class HttpModelClient:
     """The models process at a base URL. Keeps connections open between calls."""
 
     def __init__(self, base_url: str, token: TokenSource, silence: float = SILENCE_TIMEOUT) -> None:
+        self._base_url = base_url
         self._url = f"{base_url}/v1/chat/completions"
         self._token, self._silence = token, silence
         self._client: httpx.AsyncClient | None = None
         self._opening = asyncio.Lock()
+        self._windows: dict[str, int] = {}
 
     async def stream(self, call: ModelCall, into: Completion) -> None:
         """Feed an answer into ``into`` as it comes, to its end.
@@ -131,6 +141,21 @@ class HttpModelClient:
             raise ModelUnreachable(f"the models service is silent ({type(error).__name__})") from None
         except httpx.HTTPError as error:
             raise ModelUnreachable(f"no connection to the models service ({type(error).__name__})") from None
+
+    async def window(self, model: str) -> int:
+        """A model's context window in tokens; a usual one where nobody knows it. Asked once for each model."""
+        if model not in self._windows:
+            client = await self._opened()
+            import httpx
+
+            try:
+                response = await client.get(f"{self._base_url}/v1/models/{model}", headers=await bearer(self._token))
+                told = response.json().get("contextWindow") if response.status_code == 200 else None
+            except (httpx.HTTPError, ValueError, AttributeError, TokenUnreadable) as error:
+                logger.warning("a model's window is not known", extra={"model": model, "reason": type(error).__name__})
+                return WINDOW
+            self._windows[model] = told if isinstance(told, int) and told > 0 else WINDOW
+        return self._windows[model]
 
     async def warm(self) -> None:
         """Get ready for a first call, off the event loop: importing the client takes a while."""

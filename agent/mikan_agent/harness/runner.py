@@ -13,20 +13,23 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mikan_agent.clock import Clock, unix_ms
-from mikan_agent.exceptions import BudgetExceeded, ModelError
+from mikan_agent.exceptions import BudgetExceeded, ModelError, RunawayLoop
 from mikan_agent.harness import faults
 from mikan_agent.harness.budgets import Spending
+from mikan_agent.harness.hooks import Blocked, Hooks, NoHooks, Origin, Start
+from mikan_agent.harness.model_calls import ModelCalls, Retries
 from mikan_agent.harness.models_client import ModelClient
 from mikan_agent.harness.prompt import SILENT, Memory, Surroundings, build_system_prompt
 from mikan_agent.harness.settle import settled
 from mikan_agent.harness.toolbox import Toolbox
 from mikan_agent.harness.transcript import Transcript
-from mikan_agent.harness.turn import Retries, Turn
+from mikan_agent.harness.turn import Turn
 from mikan_agent.harness.user_message import build_user_message
 from mikan_agent.messages import AssistantMessage
 from mikan_agent.records.log import PlatformLog
 from mikan_agent.run import ActiveRun, Cut, Phase
 from mikan_agent.sandbox import Sandbox
+from mikan_agent.sessions.model_choice import note_model
 from mikan_agent.sessions.seeding import seed
 from mikan_agent.sessions.session import Session
 from mikan_agent.tools.tool import ToolContext, Uploads
@@ -34,6 +37,7 @@ from mikan_api.layout import Office
 from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import DoorPolicy
+from mikan_api.wire import RunRequest
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +81,9 @@ class Services:
 class SessionRunner:
     """Runs for one session. The caller sees to it that there is one at a time."""
 
-    def __init__(self, key: SessionKey, session: Session, services: Services) -> None:
+    def __init__(self, key: SessionKey, session: Session, services: Services, hooks: Hooks | None = None) -> None:
         self._key, self._session, self._services = key, session, services
+        self._hooks: Hooks = hooks or NoHooks()
         self._transcript = Transcript(session)
 
     async def run(self, run: ActiveRun) -> RunFinished:
@@ -91,11 +96,14 @@ class SessionRunner:
         turn: Turn | None = None
         try:
             async with self._deadline(run, spending.seconds):
-                await self._begin(run)
+                start = await self._hooks.before_agent_start(await self._start(run))
+                if isinstance(start, Blocked):
+                    return await self._blocked(run, start.reason)
+                await self._begin(run, start.prompt)
                 if fault := self._services.sandbox.fault:
                     return await self._failed(run, None, spending, fault)
                 self._services.sandbox.warm()
-                turn = await self._turn(run, spending)
+                turn = self._turn(run, start.system_prompt, spending)
                 message = await turn.run()
                 run.phase = Phase.ENDING
             await self._answer(run, message, turn)
@@ -108,6 +116,8 @@ class SessionRunner:
             return await self._cut(run, turn, spending)
         except BudgetExceeded as error:
             return await self._over_budget(run, turn, spending, error)
+        except RunawayLoop as error:
+            return await self._failed(run, turn, spending, faults.RUNAWAY.format(error))
         except ModelError as error:
             logger.warning("model call failed", extra={"run": run.run_id, "reason": str(error)})
             return await self._failed(run, turn, spending, faults.model_fault(error, run.request.llm.model))
@@ -134,43 +144,52 @@ class SessionRunner:
             if watching is not None:
                 watching.cancel()
 
-    async def _begin(self, run: ActiveRun) -> None:
+    async def _start(self, run: ActiveRun) -> Start:
+        services, request = self._services, run.request
+        surroundings = Surroundings(
+            info=request.info,
+            kind=request.event.conversation_kind,
+            scheduled=request.kind == "scheduled",
+            office=services.office.directory,
+            history=services.office.history,
+            now=services.clock.now(),
+            memories=await services.memories.read(request.door_policy),
+        )
+        return Start(build_system_prompt(surroundings), request.event.message.text, _origin(run))
+
+    async def _begin(self, run: ActiveRun, prompt: str) -> None:
         """Record the message, then tell that the run has started."""
         await self._session.repair()
         services, number = self._services, run.request.log_number
         await settled(seed(self._session, self._key, services.log, number, services.clock.now()))
         attachments = self._services.office.attachments
         now = unix_ms(self._services.clock)
-        message = build_user_message(run.request, attachments, self._services.files.failures(), now)
+        message = build_user_message(_worded(run.request, prompt), attachments, self._services.files.failures(), now)
         if run.request.kind == "scheduled":
             run.responder.text.hold(SILENT)
         run.phase = Phase.BEGUN
+        await settled(note_model(self._session, run.request.llm))
         await settled(self._session.append_message(message))
         await settled(run.responder.emit(RunStarted()))
 
-    async def _turn(self, run: ActiveRun, spending: Spending) -> Turn:
-        services, request = self._services, run.request
-        system = build_system_prompt(
-            Surroundings(
-                info=request.info,
-                kind=request.event.conversation_kind,
-                scheduled=request.kind == "scheduled",
-                office=services.office.directory,
-                history=services.office.history,
-                now=services.clock.now(),
-                memories=await services.memories.read(request.door_policy),
-            )
-        )
+    async def _blocked(self, run: ActiveRun, reason: str) -> RunFinished:
+        run.phase = Phase.ENDING
+        logger.info("run blocked by an extension", extra={"run": run.run_id})
+        await run.responder.diagnostic(reason, "warning")
+        return RunFinished(outcome=RunOutcome.COMPLETED, detail="blocked by an extension")
+
+    def _turn(self, run: ActiveRun, system: str, spending: Spending) -> Turn:
+        services = self._services
         return Turn(
             session=self._session,
             transcript=self._transcript,
-            models=services.models,
+            calls=ModelCalls(
+                services.models, run.request.llm, spending, services.retries, services.clock, run.responder
+            ),
             toolbox=services.toolbox,
-            clock=services.clock,
-            retries=services.retries,
+            hooks=self._hooks,
+            origin=_origin(run),
             responder=run.responder,
-            spending=spending,
-            llm=request.llm,
             system=system,
             context=lambda: self._tool_context(run),
             interrupted=lambda: run.cut is not None,
@@ -206,6 +225,7 @@ class SessionRunner:
         if run.cut is Cut.OUT_OF_TIME:
             limit = f"duration: {run.request.budgets.duration} allowed"
             await run.responder.diagnostic(faults.budget_fault(BudgetExceeded(limit)))
+            await self._hooks.budget_exceeded(limit, spending.usage, _origin(run))
             return RunFinished(outcome=RunOutcome.BUDGET_EXCEEDED, usage=spending.usage, detail=limit)
         if run.cut is Cut.PROCESS_ENDS:
             await run.responder.diagnostic(faults.PROCESS_ENDS)
@@ -219,6 +239,7 @@ class SessionRunner:
         await self._seal(run, turn, "aborted", str(error))
         await self._keep_text(run)
         await run.responder.diagnostic(faults.budget_fault(error))
+        await self._hooks.budget_exceeded(str(error), spending.usage, _origin(run))
         return RunFinished(outcome=RunOutcome.BUDGET_EXCEEDED, usage=spending.usage, detail=str(error))
 
     async def _failed(self, run: ActiveRun, turn: Turn | None, spending: Spending, fault: str) -> RunFinished:
@@ -226,6 +247,7 @@ class SessionRunner:
         await self._seal(run, turn, "error", fault)
         await self._keep_text(run)
         await run.responder.diagnostic(fault)
+        await self._hooks.agent_error(fault, _origin(run))
         return RunFinished(outcome=RunOutcome.FAILED, usage=spending.usage, detail=fault[:2000])
 
     async def _seal(self, run: ActiveRun, turn: Turn | None, stop_reason: str, error: str) -> None:
@@ -243,6 +265,31 @@ class SessionRunner:
         """What people saw of the answer stays."""
         if text := run.responder.text.whole.strip():
             await run.responder.respond(text)
+
+
+def _origin(run: ActiveRun) -> Origin:
+    event = run.request.event
+    if run.request.kind == "scheduled":
+        return Origin("event", event.platform.value)
+    message = event.message
+    return Origin(
+        kind="interactive",
+        platform=event.platform.value,
+        message_id=message.id,
+        user_id=message.author.id,
+        user_name=message.author.user_name,
+        thread_id=message.thread_id,
+        attachments=message.attachments,
+    )
+
+
+def _worded(request: RunRequest, prompt: str) -> RunRequest:
+    """The request with the words that hooks made of it."""
+    event = request.event
+    if prompt == event.message.text:
+        return request
+    message = event.message.model_copy(update={"text": prompt})
+    return request.model_copy(update={"event": event.model_copy(update={"message": message})})
 
 
 def _uncancel() -> None:

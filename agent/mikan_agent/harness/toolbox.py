@@ -1,7 +1,6 @@
-"""From a model's tool calls to their results: looked up, checked, run one after another, each with a status line.
+"""From a model's tool calls to their results: looked up, checked, run, each with a status line.
 
-In order, since a later call may build on an earlier one. Whatever a tool raises becomes a result that the model can act
-on; only a cancellation passes through.
+Whatever a tool raises becomes a result that the model can act on; only a cancellation passes through.
 """
 
 import logging
@@ -32,6 +31,16 @@ class Toolbox:
         self._sandbox, self._clock = sandbox, clock
         self.schemas: list[dict[str, Any]] = [schema(tool) for tool in tools]
         """The tools in the form of OpenAI's ``tools``."""
+
+    def parallel(self, call: ToolCall) -> bool:
+        """Whether a call may run beside others of its kind: it changes nothing that they could see."""
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.parallel
+
+    async def refuse(self, call: ToolCall, reason: str, responder: Responder) -> ToolResultMessage:
+        """The result of a call that is not carried out."""
+        await responder.tool_status(call.id, one_line(call.name or "tool"), "failed")
+        return self._result(call, text_output(reason), True)
 
     async def run(
         self, call: ToolCall, fault: str | None, context: Callable[[], ToolContext], responder: Responder

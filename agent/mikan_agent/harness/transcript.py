@@ -7,6 +7,7 @@ a long session costs what a turn in a short one does, but for sending it.
 import json
 from collections.abc import Sequence
 
+from mikan_agent.harness.compaction import Tally
 from mikan_agent.harness.openai_form import JsonObject, build_messages
 from mikan_agent.messages import Message
 from mikan_agent.sessions.session import Session
@@ -21,14 +22,18 @@ class Transcript:
         self._encoded: list[bytes] = []
         self._last: EntryId | None = None
         """The entry up to which `_encoded` goes."""
+        self.tally = Tally()
+        """About how many tokens the messages take; of what `encoded` gave last."""
 
     def encoded(self) -> Sequence[bytes]:
         """Each message as JSON, in OpenAI's form, oldest first. Valid until the next call."""
-        fresh = self._fresh()
+        fresh: Sequence[Message] | None = self._fresh()
         if fresh is None:
-            self._encoded = [encode(message) for message in build_messages(self._session.context().messages)]
-        else:
-            self._encoded += [encode(message) for message in build_messages(fresh)]
+            fresh = self._session.context().messages
+            self._encoded, self.tally = [], Tally()
+        self._encoded += [encode(message) for message in build_messages(fresh)]
+        for message in fresh:
+            self.tally = self.tally.with_message(message)
         self._last = self._session.leaf_id
         return self._encoded
 

@@ -1,45 +1,30 @@
 """The turn loop: ask the model, run the tools it asks for, ask again, until it has answered.
 
-Owns retries and the order of what is recorded. How a run begins and what is said at its end is `harness.runner`'s.
+Owns the order of what is recorded, and when a session is compacted. How a run begins and what is said at its end is
+`harness.runner`'s; how a model call is repeated is `harness.model_calls`'.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 
-from mikan_agent.backoff import Backoff
-from mikan_agent.clock import Clock, unix_ms
-from mikan_agent.exceptions import ModelError
-from mikan_agent.harness.budgets import Spending
+from mikan_agent.exceptions import ContextOverflow
+from mikan_agent.harness.compaction import CHARACTERS_PER_TOKEN, KEPT, Limits
+from mikan_agent.harness.compactor import Compactor, Reason
 from mikan_agent.harness.completion import Completion
-from mikan_agent.harness.models_client import ModelCall, ModelClient
+from mikan_agent.harness.hooks import Hooks, Origin, ToolResult
+from mikan_agent.harness.loop_guard import LoopGuard
+from mikan_agent.harness.model_calls import ModelCalls
+from mikan_agent.harness.models_client import ModelCall
 from mikan_agent.harness.responder import Responder
 from mikan_agent.harness.settle import settled
 from mikan_agent.harness.toolbox import Toolbox
 from mikan_agent.harness.transcript import Transcript, encode
-from mikan_agent.messages import AssistantMessage, StopReason
+from mikan_agent.messages import AssistantMessage, StopReason, ToolCall, ToolResultMessage
 from mikan_agent.sessions.session import Session
 from mikan_agent.tools.tool import ToolContext
-from mikan_api.kill_points import Step, around
-from mikan_api.settings import Llm
 
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """When a model call that failed is made again."""
-
-    count: int = 6
-    """All of them take 16 to 32 s: a models process whose only pod is replaced is there again within that."""
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 20.0))
-    longest: float = 60.0
-    """Seconds; a server that asks for a longer wait gets none."""
-
-    def wait(self, error: ModelError, attempt: int) -> float | None:
-        """Seconds until retry ``attempt`` (from 0); ``None``: there is none."""
-        asked = error.retry_after or 0.0
-        if not error.transient or attempt >= self.count or asked > self.longest:
-            return None
-        return max(self.backoff.delay(attempt), asked)
+MAX_PARALLEL = 4
+"""Tool calls that run at once."""
 
 
 class Turn:
@@ -50,22 +35,21 @@ class Turn:
         *,
         session: Session,
         transcript: Transcript,
-        models: ModelClient,
+        calls: ModelCalls,
         toolbox: Toolbox,
-        clock: Clock,
-        retries: Retries,
+        hooks: Hooks,
+        origin: Origin,
         responder: Responder,
-        spending: Spending,
-        llm: Llm,
         system: str,
         context: Callable[[], ToolContext],
         interrupted: Callable[[], bool],
     ) -> None:
-        self._session, self._transcript, self._models, self._toolbox = session, transcript, models, toolbox
-        self._clock, self._retries, self._responder = clock, retries, responder
-        self._spending, self._llm, self._context = spending, llm, context
+        self._session, self._transcript, self._calls, self._toolbox = session, transcript, calls, toolbox
+        self._hooks, self._origin, self._responder, self._context = hooks, origin, responder, context
         self._system = encode({"role": "system", "content": system})
+        self._overhead = (len(self._system) + len(encode({"tools": toolbox.schemas}))) // CHARACTERS_PER_TOKEN
         self._interrupted = interrupted
+        self._guard = LoopGuard()
         self._open: Completion | None = None
         self.used_tools = False
 
@@ -73,24 +57,20 @@ class Turn:
         """Work until the model has answered; returns its last message.
 
         Raises:
-            ModelError, BudgetExceeded, StorageError
+            ModelError, BudgetExceeded, RunawayLoop, StorageError
         """
         while True:
-            self._spending.begin_call()
             completion = await self._ask()
             message = completion.message()
             await settled(self._session.append_message(message))
             self._open = None
             self._responder.text.seal()
             self._check()
+            await self._hooks.message_end(message, self._origin)
+            results = await self._run_tools(message, completion)
+            await self._hooks.turn_end(message, results, self._origin)
             if not message.tool_calls:
                 return message
-            for call in message.tool_calls:
-                self.used_tools = True
-                fault = completion.faults.get(call.id)
-                result = await self._toolbox.run(call, fault, self._context, self._responder)
-                await settled(self._session.append_message(result))
-                self._check()
 
     def _check(self) -> None:
         """A cancellation that some library swallowed still ends the run."""
@@ -108,31 +88,85 @@ class Turn:
         await self._session.sync()
 
     async def _ask(self) -> Completion:
-        messages = [self._system, *self._transcript.encoded()]
-        call = ModelCall(self._llm, messages, self._toolbox.schemas)
-        attempt = 0
-        while True:
-            completion = Completion(self._llm.model, self._responder.stream, unix_ms(self._clock))
-            self._open = completion
-            try:
-                with around(Step.MODEL_CALL):
-                    await self._models.stream(call, completion)
-            except ModelError as error:
-                wait = self._retries.wait(error, attempt)
-                if wait is None:
-                    raise
-            else:
-                return completion
-            finally:
-                self._spending.add(completion.usage)
-            await self._pause(wait)
-            attempt += 1
-            self._spending.begin_call()
+        messages = self._transcript.encoded()
+        tokens = self._transcript.tally.of_call(self._overhead)
+        # No model has a window that such a call would not fit in, so that short sessions need not ask for it.
+        if tokens > KEPT and tokens > (limits := Limits(await self._calls.window())).most:
+            await self._compact("threshold", tokens, limits)
+            messages = self._transcript.encoded()
+        try:
+            return await self._stream(messages)
+        except ContextOverflow:
+            tokens = self._transcript.tally.of_call(self._overhead)
+            await self._compact("overflow", tokens, Limits(await self._calls.window()))
+        return await self._stream(self._transcript.encoded())
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait before a repeat. What was shown stays; the repeat continues it where it says the same."""
+    async def _stream(self, messages: Sequence[bytes]) -> Completion:
+        call = ModelCall(self._calls.llm, [self._system, *messages], self._toolbox.schemas)
+        return await self._calls.make(call, self._begin, self._abandon)
+
+    def _begin(self) -> Completion:
+        self._open = self._calls.completion(self._responder.stream)
+        return self._open
+
+    def _abandon(self) -> None:
+        """Before a repeat. What was shown stays; the repeat continues it where it says the same."""
         self._responder.text.discard()
         self._open = None
-        await self._responder.working(f"the model did not answer; trying again in {seconds:.0f} s")
-        await self._clock.sleep(seconds)
-        await self._responder.working("")
+
+    async def _compact(self, reason: Reason, tokens: int, limits: Limits) -> None:
+        self._abandon()
+        try:
+            await Compactor(self._session, self._summarise).compact(tokens, limits, reason)
+        finally:
+            await self._responder.working("")
+        await self._hooks.session_compact(reason, tokens)
+
+    async def _summarise(self, prompt: str) -> str:
+        await self._responder.working("the conversation is long; summarising its older part")
+        return await self._calls.say(prompt)
+
+    async def _run_tools(self, message: AssistantMessage, completion: Completion) -> list[ToolResultMessage]:
+        """Run the calls of an answer and record each result, in the order of the calls."""
+        results: list[ToolResultMessage] = []
+        for group in _groups(message.tool_calls, self._toolbox.parallel):
+            self.used_tools = True
+            work = [asyncio.create_task(self._call(call, completion.faults.get(call.id))) for call in group]
+            try:
+                for task in work:
+                    results.append(await task)
+                    await settled(self._session.append_message(results[-1]))
+                    self._check()
+                    await self._hooks.message_end(results[-1], self._origin)
+            finally:
+                for task in work:
+                    task.cancel()
+                await asyncio.gather(*work, return_exceptions=True)
+        return results
+
+    async def _call(self, call: ToolCall, fault: str | None) -> ToolResultMessage:
+        refusal = self._guard.refusal(call)
+        if refusal is None and (blocked := await self._hooks.tool_call(call, self._origin)) is not None:
+            refusal = blocked.reason
+        if refusal is not None:
+            result = await self._toolbox.refuse(call, refusal, self._responder)
+        else:
+            result = await self._toolbox.run(call, fault, self._context, self._responder)
+        self._guard.note(call, result.is_error)
+        seen = await self._hooks.tool_result(
+            ToolResult(call, result.content, result.is_error, result.details), self._origin
+        )
+        changed = {"content": list(seen.content), "is_error": seen.is_error, "details": seen.details}
+        return result.model_copy(update=changed)
+
+
+def _groups(calls: Sequence[ToolCall], parallel: Callable[[ToolCall], bool]) -> Iterator[list[ToolCall]]:
+    """Calls in order; neighbours that may run at the same time together."""
+    group: list[ToolCall] = []
+    for call in calls:
+        if group and (len(group) == MAX_PARALLEL or not parallel(call) or not parallel(group[-1])):
+            yield group
+            group = []
+        group.append(call)
+    if group:
+        yield group

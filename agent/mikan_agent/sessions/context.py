@@ -51,12 +51,13 @@ def build_context(path: Sequence[Entry]) -> SessionContext:
     return SessionContext(
         messages=tuple(message for message, _ in items),
         entry_ids=tuple(entry_id for _, entry_id in items),
-        model=next(filter(None, map(_model_of, reversed(path))), None),
-        thinking_level=next(filter(None, map(_thinking_level_of, reversed(path))), "off"),
+        model=next(filter(None, map(model_of, reversed(path))), None),
+        thinking_level=next(filter(None, map(thinking_level_of, reversed(path))), "off"),
     )
 
 
-def _model_of(entry: Entry) -> ModelChoice | None:
+def model_of(entry: Entry) -> ModelChoice | None:
+    """The model that an entry chooses or answers with."""
     if entry.type == "model_change":
         return ModelChoice(text_field(entry.raw, "provider"), text_field(entry.raw, "modelId"))
     raw = entry.raw.get("message") if entry.type == "message" else None
@@ -65,7 +66,8 @@ def _model_of(entry: Entry) -> ModelChoice | None:
     return None
 
 
-def _thinking_level_of(entry: Entry) -> str:
+def thinking_level_of(entry: Entry) -> str:
+    """The thinking level that an entry chooses; empty: none."""
     return text_field(entry.raw, "thinkingLevel") if entry.type == "thinking_level_change" else ""
 
 

@@ -33,6 +33,7 @@ class AttachTool:
     name = "attach"
     description = "Send a file from the office directory into the conversation, for people to see or download."
     arguments = AttachArguments
+    parallel = False
 
     def label(self, arguments: AttachArguments) -> str:
         """One line for the status of this call."""

@@ -34,6 +34,7 @@ class BashTool:
         "A process left in the background lives on; send its output to a file."
     )
     arguments = BashArguments
+    parallel = False
 
     def label(self, arguments: BashArguments) -> str:
         """One line for the status of this call."""

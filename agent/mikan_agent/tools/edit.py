@@ -31,6 +31,7 @@ class EditTool:
         "Include enough lines around it to make it unique."
     )
     arguments = EditArguments
+    parallel = False
 
     def label(self, arguments: EditArguments) -> str:
         """One line for the status of this call."""

@@ -36,6 +36,7 @@ class ReadTool:
         "and limit for more. PNG, JPEG, GIF and WebP pictures are shown to you. Other binary files are refused."
     )
     arguments = ReadArguments
+    parallel = True
 
     def label(self, arguments: ReadArguments) -> str:
         """One line for the status of this call."""

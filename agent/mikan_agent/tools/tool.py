@@ -82,6 +82,10 @@ class Tool(Protocol):
     def arguments(self) -> type[ToolArguments]:
         """The model of its arguments."""
 
+    @property
+    def parallel(self) -> bool:
+        """Whether calls of such tools may run at the same time: they change nothing."""
+
     def label(self, arguments: Any) -> str:
         """One line for the status of this call."""
 

@@ -18,6 +18,7 @@ class WriteTool:
     name = "write"
     description = "Write a file, in place of what was there; missing directories are made. To change a part, use edit."
     arguments = WriteArguments
+    parallel = False
 
     def label(self, arguments: WriteArguments) -> str:
         """One line for the status of this call."""

@@ -51,6 +51,16 @@ class Catalog:
         """The configured price, else the provider's own."""
         return configured_price(self.entry(provider, model)) or self.providers[provider].price(model, usage)
 
+    def window(self, provider: str, model: str) -> int | None:
+        """A model's context window in tokens: the configured one, else the provider's own.
+
+        Raises:
+            CallRefused: no such provider, or one at fault.
+        """
+        entry = self.entry(provider, model)
+        own = self.provider(provider).window(model)
+        return entry.context_window if entry and entry.context_window else own
+
     def listed(self) -> list[tuple[str, ModelEntry]]:
         """Models that are configured by name, and all scripts."""
         found: dict[str, ModelEntry] = {}

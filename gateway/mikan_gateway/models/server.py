@@ -24,6 +24,7 @@ from mikan_gateway.models.access import Access
 from mikan_gateway.models.calls import ModelCalls
 from mikan_gateway.models.chat import parse_request
 from mikan_gateway.models.chunks import Collected
+from mikan_gateway.models.config import ModelEntry
 from mikan_gateway.models.exceptions import CallFailed, CallRefused
 from mikan_gateway.models.health import Health
 from mikan_gateway.models.metrics import Metrics
@@ -249,6 +250,16 @@ def build_app(
         ]
         return JsonResponse({"object": "list", "data": data})
 
+    async def model(request: Request) -> Response:
+        access.office_of(request.headers.get("authorization"))
+        name: str = request.path_params["model"]
+        provider, _, own_name = name.partition("/")
+        catalog = calls.current()
+        window = catalog.window(provider, own_name)
+        entry = catalog.entry(provider, own_name) or ModelEntry()
+        about = {"id": name, "object": "model", "created": 0, "owned_by": provider} | entry.to_json_dict()
+        return JsonResponse(about | ({"contextWindow": window} if window else {}))
+
     async def healthz(request: Request) -> Response:
         return JsonResponse({"ok": True})
 
@@ -264,6 +275,7 @@ def build_app(
         routes=[
             Route("/v1/chat/completions", completions, methods=["POST"]),
             Route("/v1/models", models),
+            Route("/v1/models/{model:path}", model),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", exposed),

@@ -1,6 +1,6 @@
 """An office served by an agent in this process, between a strict gateway, a scripted model and a real helper."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.executor import LocalHelper
 from mikan_agent.messages import Message
 from mikan_agent.sessions.store import SessionStore
+from mikan_agent.sessions.tree import Entry
 from mikan_api.layout import Office
 
 
@@ -48,10 +49,14 @@ class Stage:
 
 async def recorded_messages(office: Office) -> list[Message]:
     """The messages in the top-level session's file; nothing is repaired for the reader."""
+    return [entry.message for entry in await recorded_entries(office) if entry.message is not None]
+
+
+async def recorded_entries(office: Office) -> Sequence[Entry]:
+    """The entries in the top-level session's file."""
     store = SessionStore(ConfinedDirectory(office.sessions), str(office.directory))
     current = next(file.name for file in await store.files() if file.is_current)
-    loaded = await store.read(current)
-    return [entry.message for entry in loaded.tree.entries if entry.message is not None]
+    return (await store.read(current)).tree.entries
 
 
 OpenStage = Callable[..., AbstractAsyncContextManager[Stage]]

@@ -23,9 +23,9 @@ from mikan_api.responder import (
     Usage,
     Working,
 )
-from mikan_api.settings import Budgets
+from mikan_api.settings import Budgets, Llm, ThinkingLevel
 
-from .conftest import OpenStage
+from .conftest import OpenStage, recorded_entries
 
 CALLED_ONCE = Usage(input_tokens=10, output_tokens=5, cost_usd=0.001, model_calls=1)
 CALLED_TWICE = Usage(input_tokens=20, output_tokens=10, cost_usd=0.002, model_calls=2)
@@ -362,3 +362,39 @@ async def test_a_mode_that_this_build_lacks_is_named(stage: OpenStage) -> None:
             "The sandbox mode cloudflare:worker is not available in this version of mikan. "
             "An admin can set spec.sandbox.mode of this office to image:<image>."
         )
+
+
+async def test_a_call_that_keeps_failing_is_refused_and_then_ends_the_run(stage: OpenStage) -> None:
+    again = [Answer([Call("bash", {"command": "exit 7"}, f"c{number}")]) for number in range(7)]
+    async with stage(*again) as s:
+        await s.gateway.deliver(run_request())
+        finished = await s.gateway.finished("r1")
+        assert finished.outcome is RunOutcome.FAILED
+        results = [m for m in await s.session() if isinstance(m, ToolResultMessage)]
+        assert [m.text.startswith("Not carried out: this very call has failed 3 times.") for m in results] == [
+            *[False] * 3,
+            *[True] * 3,
+            False,
+        ]
+        assert results[-1].details == {"synthesised": True}
+        (told,) = [o for o in s.gateway.operations("r1") if isinstance(o, Diagnostic)]
+        assert told.text == (
+            "Stopped: the call of bash failed 3 times and was still repeated. Say how to go on, or choose another "
+            "model with /model."
+        )
+
+
+async def test_another_model_and_thinking_level_are_noted_in_the_session(stage: OpenStage) -> None:
+    async with stage(say("one"), say("two"), say("three")) as s:
+        other = Llm(model="other/model", thinking_level=ThinkingLevel.HIGH)
+        await s.gateway.deliver(run_request("first", "r1"))
+        await s.gateway.deliver(run_request("second", "r2").model_copy(update={"llm": other}))
+        await s.gateway.deliver(run_request("third", "r3").model_copy(update={"llm": other}))
+        await s.gateway.finished("r3")
+        assert [entry.type for entry in await recorded_entries(s.office)] == [
+            *["message"] * 2,
+            "model_change",
+            "thinking_level_change",
+            *["message"] * 4,
+        ]
+        assert s.models.requests[2]["reasoning_effort"] == "high"

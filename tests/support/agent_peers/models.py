@@ -99,6 +99,8 @@ class ModelsPeer:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.url = ""
+        self.windows: dict[str, int] = {}
+        """Model -> the context window that is told."""
 
     async def __aenter__(self) -> "ModelsPeer":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -120,6 +122,12 @@ class ModelsPeer:
         task.add_done_callback(self._connections.discard)
         try:
             while (head := await http.read_head(reader)) is not None:
+                if head.method == "GET":
+                    window = self.windows.get(head.path.removeprefix("/v1/models/"))
+                    told = json.dumps({"contextWindow": window} if window else {})
+                    writer.write(http.response(200, told.encode()))
+                    await writer.drain()
+                    continue
                 body = json.loads(await http.read_body(reader, head))
                 self.requests.append(body)
                 self.authorizations.append(head.headers.get("authorization", ""))

@@ -10,7 +10,7 @@ from agent_peers.gateway import TOKEN
 from mikan_agent.app import Agent
 from mikan_agent.backoff import Backoff
 from mikan_agent.config import Config
-from mikan_agent.harness.turn import Retries
+from mikan_agent.harness.model_calls import Retries
 from mikan_agent.sandbox import StartingExecutor
 from mikan_api.identity import OfficeAddress, Platform
 from mikan_api.layout import Workspace

@@ -137,6 +137,11 @@ class LitellmProvider:
             # litellm lets errors of many libraries through besides its own tree.
             raise self._failure(library, error, began) from None
 
+    def window(self, model: str) -> int | None:
+        """The window in litellm's own list."""
+        told = self._info(self._library.now(), model).get("max_input_tokens")
+        return told if isinstance(told, int) and told > 0 else None
+
     def price(self, model: str, usage: Usage) -> Price | None:
         """The price in litellm's own list."""
         info = self._info(self._library.now(), model)

@@ -69,6 +69,10 @@ class OpenAIProvider:
         """Only the configuration knows prices of such an upstream."""
         return None
 
+    def window(self, model: str) -> int | None:
+        """Only the configuration knows windows of such an upstream."""
+        return None
+
     def _chunk(self, data: bytes) -> Chunk:
         if not data or not _TELLING.search(data):
             return Chunk(data)

@@ -21,3 +21,7 @@ class Provider(Protocol):
     def price(self, model: str, usage: Usage) -> Price | None:
         """What a model costs for a call of that size; ``None`` where only the configuration could say."""
         ...
+
+    def window(self, model: str) -> int | None:
+        """A model's context window in tokens; ``None`` where only the configuration could say."""
+        ...

@@ -63,6 +63,10 @@ class ScriptedProvider:
         """Scripts are free; a configured price may say otherwise."""
         return None
 
+    def window(self, model: str) -> int | None:
+        """Scripts read as much as they are given; a configured window may say otherwise."""
+        return None
+
 
 def _answer_id(request: ChatRequest) -> str:
     """The same for the same messages, another for each turn of a conversation."""

@@ -5,6 +5,7 @@ from mikan_agent.messages import (
     CompactionSummaryMessage,
     CustomMessage,
     ImageContent,
+    Message,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -61,7 +62,7 @@ def test_calls_and_their_results_with_pictures_after_the_last_result() -> None:
 
 
 def test_what_no_model_should_read_is_left_out() -> None:
-    hidden = [
+    hidden: list[Message] = [
         AssistantMessage(content=[], stop_reason="aborted"),
         AssistantMessage(content=[ThinkingContent(thinking="hm")], stop_reason="error"),
         BashExecutionMessage(command="ls", exclude_from_context=True),

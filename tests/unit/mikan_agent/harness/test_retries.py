@@ -4,7 +4,7 @@ import pytest
 
 from mikan_agent.backoff import Backoff
 from mikan_agent.exceptions import ModelKeyRefused, ModelOverloaded, ModelUnreachable
-from mikan_agent.harness.turn import Retries
+from mikan_agent.harness.model_calls import Retries
 
 
 def test_waits_grow_to_a_bound_with_jitter_from_half_to_whole() -> None:

@@ -30,6 +30,10 @@ class _Failing:
     def label(self, arguments: Any) -> str:
         return "poke"
 
+    @property
+    def parallel(self) -> bool:
+        return False
+
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
         raise self._error
 

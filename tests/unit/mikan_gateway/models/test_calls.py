@@ -49,6 +49,9 @@ class FakeProvider:
     def price(self, model: str, usage: Usage) -> Price | None:
         return None
 
+    def window(self, model: str) -> int | None:
+        return None
+
 
 def calls(provider: FakeProvider, cap: Cap | None = None, priced: bool = True, **entry: Any) -> ModelCalls:
     prices = {"input_usd_per_million": 2.0, "output_usd_per_million": 10.0} if priced else {}

@@ -184,11 +184,18 @@ async def test_models_are_listed_for_offices_only(models: ModelsFixture) -> None
     )
     async with models.running() as running:
         refused = await running.client.get("/v1/models")
-        listed = await running.client.get("/v1/models", headers={"authorization": f"Bearer {token()}"})
+        headers = {"authorization": f"Bearer {token()}"}
+        listed = await running.client.get("/v1/models", headers=headers)
+        one = await running.client.get("/v1/models/up/m", headers=headers)
+        other = await running.client.get("/v1/models/up/vendor/other", headers=headers)
+        nobodys = await running.client.get("/v1/models/down/m", headers=headers)
 
     assert refused.status_code == 401
     assert [model["id"] for model in listed.json()["data"]] == ["scripted/demo", "up/m"]
     assert listed.json()["data"][1]["contextWindow"] == 1000
+    assert one.json() == listed.json()["data"][1]
+    assert (other.json()["id"], "contextWindow" in other.json()) == ("up/vendor/other", False)
+    assert (nobodys.status_code, nobodys.json()["error"]["code"]) == (404, "model_not_found")
 
 
 async def test_paths_that_are_not_served_answer_in_the_same_form(running: RunningModels) -> None:
