@@ -58,6 +58,8 @@ class Step(StrEnum):
     LOG_WRITE = "agent.log.write"
     LOG_ACKNOWLEDGE = "agent.log.acknowledge"
     ATTACHMENT_PULL = "agent.attachment.pull"
+    REPLY_COMMIT = "gateway.reply.commit"
+    PRUNE_COMMIT = "gateway.prune.commit"
     RUN_TAKE = "agent.run.take"
     SESSION_WRITE = "agent.session.write"
     SESSION_RESET = "agent.session.reset"

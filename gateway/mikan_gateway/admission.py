@@ -4,10 +4,10 @@ A platform that is not listed in the settings admits nobody. Creation of offices
 """
 
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 
-from mikan_api.identity import Platform
+from mikan_api.identity import OfficeKey, Platform
 from mikan_api.settings import Admission, Settings
 from mikan_gateway.ports import InboundMessage, SettingsSource
 
@@ -34,7 +34,7 @@ class Gatekeeper:
         self._settings = settings
         self._clock = clock
         self._told: OrderedDict[tuple[Platform, str, str], None] = OrderedDict()
-        self._created: dict[Platform, deque[float]] = {}
+        self._created: dict[Platform, OrderedDict[OfficeKey, float]] = {}
 
     def admits(self, message: InboundMessage) -> bool:
         """Whether a message's sender may use this installation, at this place."""
@@ -42,16 +42,18 @@ class Gatekeeper:
         admission = settings.admission.get(message.event.platform, Admission())
         return is_admitted(message, admission) or _is_admin(message, settings)
 
-    def may_create(self, platform: Platform) -> bool:
-        """Whether another office may be made on a platform now; if so it counts toward the rate."""
+    def may_create(self, platform: Platform, office: OfficeKey) -> bool:
+        """Whether an office may be made now; if so it counts toward its platform's rate, however often it is tried."""
         rate = self._settings.current.admission.get(platform, Admission()).offices_per_hour
         now = self._clock()
-        created = self._created.setdefault(platform, deque())
-        while created and created[0] <= now - HOUR:
-            created.popleft()
+        created = self._created.setdefault(platform, OrderedDict())
+        while created and next(iter(created.values())) <= now - HOUR:
+            created.popitem(last=False)
+        if office in created:
+            return True
         if len(created) >= rate:
             return False
-        created.append(now)
+        created[office] = now
         return True
 
     def first_refusal(self, platform: Platform, user: str, answer: str) -> bool:
@@ -63,6 +65,10 @@ class Gatekeeper:
         while len(self._told) > MAX_STRANGERS:
             self._told.popitem(last=False)
         return first
+
+    def forget_refusal(self, platform: Platform, user: str, answer: str) -> None:
+        """The answer could not be given after all."""
+        self._told.pop((platform, user, answer), None)
 
 
 def _is_admin(message: InboundMessage, settings: Settings) -> bool:

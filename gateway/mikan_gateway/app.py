@@ -188,9 +188,7 @@ class Gateway:
         self._correct_activity(cluster)
         self._serving = True
         gatekeeper = Gatekeeper(settings)
-        intake = MessageIntake(
-            cluster.offices, cluster.offices, self._runtime, self._platforms, outbox, spool, settings, gatekeeper
-        )
+        intake = MessageIntake(cluster.offices, cluster.offices, self._runtime, spool, settings, gatekeeper)
         await self._start_platforms(CountedIntake(intake, self.metrics))
         pruner = Pruner(database, spool, cluster.directory, self._config.retention_seconds, self._clock)
         self._stack.push_async_callback(_cancelled(asyncio.create_task(pruner.run(), name="pruner")))

@@ -28,3 +28,7 @@ class CountedIntake:
             self._metrics.messages.labels(message.event.platform, result).inc()
         self._metrics.intake_seconds.observe(time.perf_counter() - began)
         return number
+
+    async def refuse(self, message: InboundMessage, reason: str) -> None:
+        """As the intake within."""
+        await self._intake.refuse(message, reason)

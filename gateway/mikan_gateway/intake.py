@@ -3,39 +3,36 @@
 The order is a contract: the magic word skips trigger policy, attachments and queue; an untriggered message is logged
 and nothing else. Commands are carried out here, after the log and before the queue, so that `/new`
 does not wait behind the run that it ends. The busy policy for messages is to queue them in order, which the queue does.
+
+Nothing is sent from here: what we have to say is stored (`OwnAnswer`), so that no platform or chat that is slow to take
+it keeps the next message waiting.
 """
 
 import dataclasses
 import logging
-from collections.abc import Mapping
 
 from mikan_api.commands import Invocation, is_magic_stop, parse_command
-from mikan_api.identity import Platform
 from mikan_api.messaging import ConversationKind
 from mikan_gateway.admission import Gatekeeper
 from mikan_gateway.commands.context import CommandContext, OfficeEditor
 from mikan_gateway.commands.dispatch import run_command
+from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import (
-    ChatPlatform,
     InboundMessage,
     Offices,
     OfficeView,
+    OwnAnswer,
     RunQueue,
     RunRecord,
     SettingsSource,
     Spool,
     StopOutcome,
-    Target,
 )
-from mikan_gateway.rendering.outbox import Outbox
-from mikan_gateway.storage.outgoing import command_scope, stop_scope
 
 logger = logging.getLogger(__name__)
 
 TURNED_AWAY = "Hello! I'm not allowed to talk with you here. Please ask the admin of this installation to add you."
 TOO_MANY = "Too many new conversations were started in the last hour. Please try again later."
-REPLY = "reply"
-"""Slot of the answer to a command or to `stop`."""
 
 
 class MessageIntake:
@@ -46,8 +43,6 @@ class MessageIntake:
         offices: Offices,
         editor: OfficeEditor,
         queue: RunQueue,
-        platforms: Mapping[Platform, ChatPlatform],
-        outbox: Outbox,
         spool: Spool,
         settings: SettingsSource,
         gatekeeper: Gatekeeper,
@@ -55,14 +50,14 @@ class MessageIntake:
         self._offices = offices
         self._editor = editor
         self._queue = queue
-        self._platforms = platforms
-        self._outbox = outbox
         self._spool = spool
         self._settings = settings
         self._gatekeeper = gatekeeper
 
     async def receive(self, message: InboundMessage) -> int | None:
-        """Take a message, durable when this returns; its log number, ``None`` if its sender was turned away.
+        """Take a message; its log number, ``None`` if its sender was turned away.
+
+        When this returns the message is durable, with what it changed and what is answered to it.
 
         Raises:
             UserFault: the conversation cannot be served; the message says why.
@@ -78,10 +73,19 @@ class MessageIntake:
             return await self._stop(message)
         if not self._is_triggered(message):
             return await self._log(message)
-        if self._offices.get(event.address.key) is None and not self._gatekeeper.may_create(event.platform):
+        key = event.address.key
+        if self._offices.get(key) is None and not self._gatekeeper.may_create(event.platform, key):
             await self._turn_away(message, TOO_MANY)
             return None
         return await self._dispatch(message)
+
+    async def refuse(self, message: InboundMessage, reason: str) -> None:
+        """Say why a message can't be served, in no log: whose office it would be is just what is not known.
+
+        Raises:
+            StorageError: it is not stored; deliver the message again.
+        """
+        await self._queue.answer(OwnAnswer(message, reason, logged=False))
 
     async def _log(self, message: InboundMessage) -> int:
         return (await self._queue.submit(message, run=False)).log_number
@@ -113,45 +117,41 @@ class MessageIntake:
         return dataclasses.replace(message, event=event, attachments=None)
 
     async def _command(self, message: InboundMessage, invocation: Invocation, office: OfficeView) -> None:
-        scope = command_scope(office.key, message.event.message.id)
-        if await self._outbox.posted(scope, REPLY) is not None:
+        if await self._queue.answered(message):
             return
         context = CommandContext(
             invocation.arguments, message.event, message.info, office, self._settings.current, self._queue, self._editor
         )
-        await self._answer(message, scope, await run_command(invocation, context))
+        await self._queue.answer(OwnAnswer(message, await run_command(invocation, context)))
 
     async def _stop(self, message: InboundMessage) -> int:
         event = message.event
-        key = event.address.key
         number = await self._log(message)
-        scope = stop_scope(key, event.message.id)
         # A redelivery must not stop what began after the first answer.
-        if await self._outbox.posted(scope, REPLY) is None:
-            outcome = await self._queue.stop(key, event.session_key, message.top_level)
-            await self._answer(message, scope, describe_stop(outcome))
+        if not await self._queue.answered(message):
+            await self._queue.stop(
+                event.address.key,
+                event.session_key,
+                message.top_level,
+                lambda outcome: OwnAnswer(message, describe_stop(outcome)),
+            )
         return number
 
     async def _turn_away(self, message: InboundMessage, answer: str) -> None:
-        author = message.event.message.author
-        logger.info("message turned away", extra={"platform": message.event.platform, "answer": answer})
+        author, platform = message.event.message.author, message.event.platform
+        logger.info("message turned away", extra={"platform": platform, "answer": answer})
         if author.is_bot or not self._is_addressed(message):
             return
-        if not self._gatekeeper.first_refusal(message.event.platform, author.id, answer):
+        if not self._gatekeeper.first_refusal(platform, author.id, answer):
             return
-        platform = self._platforms[message.event.platform]
-        target = _target(message)
-        await platform.post(target, answer, nonce=f"turned-away:{message.event.address.key}:{message.event.message.id}")
-        await platform.set_working(target, False)
+        try:
+            await self.refuse(message, answer)
+        except StorageError:
+            self._gatekeeper.forget_refusal(platform, author.id, answer)
+            raise
 
     def _is_addressed(self, message: InboundMessage) -> bool:
         return message.triggered or message.event.conversation_kind is ConversationKind.DIRECT
-
-    async def _answer(self, message: InboundMessage, scope: str, text: str) -> None:
-        platform = self._platforms[message.event.platform]
-        target = _target(message)
-        await self._outbox.post_logged(platform, target, message.event.address.key, scope, REPLY, text)
-        await platform.set_working(target, False)
 
 
 def describe_stop(outcome: StopOutcome) -> str:
@@ -168,8 +168,3 @@ def _label(run: RunRecord) -> str:
     message = run.event.message
     first = " ".join(message.text.split())
     return f"“{first[:80]}{'…' if len(first) > 80 else ''}” ({message.author.display_name or message.author.user_name})"
-
-
-def _target(message: InboundMessage) -> Target:
-    native = message.event.message
-    return Target(message.event.conversation_id, native.thread_id, native.id)

@@ -5,7 +5,7 @@ connection. Its answer's way out: the agent's operations, each committed -> `Run
 `ChatPlatform.post` and `edit`.
 """
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -97,7 +97,19 @@ class RunRecord:
     event: ConversationEvent
     info: MessagingInfo
     started: bool = False
-    kind: Literal["message", "scheduled"] = "message"
+    kind: Literal["message", "scheduled", "answer", "refusal"] = "message"
+    """What it comes of; ``answer`` and ``refusal`` are the gateway's own (`OwnAnswer`)."""
+
+    @property
+    def line(self) -> str:
+        """What its output is shown in order with: its session, or all of our own answers in its conversation."""
+        own = self.kind in {"answer", "refusal"}
+        return f"answers of {self.office}" if own else f"{self.office} {self.session_key}"
+
+    @property
+    def logged(self) -> bool:
+        """Whether what is posted of it is numbered in its office's log."""
+        return self.kind != "refusal"
 
     @property
     def target(self) -> Target:
@@ -114,6 +126,16 @@ class StopOutcome:
     candidates: Sequence[RunRecord] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """What the gateway itself says to a message: the outcome of a command, or why it is not taken."""
+
+    message: InboundMessage
+    text: str
+    logged: bool = True
+    """Whether the office's log has it. To somebody who was not let in we say what no office needs to know."""
+
+
 class AttachmentSource(Protocol):
     """The files of one inbound message, still at their platform."""
 
@@ -127,6 +149,10 @@ class Intake(Protocol):
 
     async def receive(self, message: InboundMessage) -> int | None:
         """Take a message; its log number, or ``None`` if its sender was turned away."""
+        ...
+
+    async def refuse(self, message: InboundMessage, reason: str) -> None:
+        """Say why a message that `receive` refused can't be served; durable when it returns."""
         ...
 
 
@@ -199,8 +225,26 @@ class RunQueue(Protocol):
         """Number a message that the bot posted, once per message id; its log number."""
         ...
 
-    async def stop(self, office: OfficeKey, session_key: SessionKey, top_level: bool) -> StopOutcome:
-        """Stop that session's run, or, from top level with no such run, the only running one of the office."""
+    async def answered(self, message: InboundMessage) -> bool:
+        """Whether a message has got an answer of our own."""
+        ...
+
+    async def answer(self, answer: OwnAnswer) -> None:
+        """Answer a message, once however often this is called. Durable when it returns, and shown after those before
+        it in the conversation; nobody waits for that."""
+        ...
+
+    async def stop(
+        self,
+        office: OfficeKey,
+        session_key: SessionKey,
+        top_level: bool,
+        answer: Callable[[StopOutcome], OwnAnswer] | None = None,
+    ) -> StopOutcome:
+        """Stop that session's run, or, from top level with no such run, the only running one of the office.
+
+        What ``answer`` says of the outcome is stored in the same transaction.
+        """
         ...
 
     async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:

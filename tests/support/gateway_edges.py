@@ -1,7 +1,7 @@
 """Doubles for the gateway's edges: a platform and an outbox that note what they do."""
 
 import asyncio
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,16 @@ from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Settings
 from mikan_gateway.exceptions import PlatformRefused
 from mikan_gateway.offices.view import OfficeRecord
-from mikan_gateway.ports import Health, InboundMessage, Intake, OfficeView, StopOutcome, Submitted, Target
+from mikan_gateway.ports import (
+    Health,
+    InboundMessage,
+    Intake,
+    OfficeView,
+    OwnAnswer,
+    StopOutcome,
+    Submitted,
+    Target,
+)
 from mikan_gateway.rendering.split import split_text
 from mikan_gateway.storage.outgoing import Outgoing
 
@@ -169,6 +178,9 @@ class FakeQueue:
         self.submitted: list[tuple[InboundMessage, bool]] = []
         self.stops: list[tuple[OfficeKey, SessionKey, bool]] = []
         self.resets: list[tuple[OfficeKey, SessionKey]] = []
+        self.answers: list[OwnAnswer] = []
+        self.failures: list[Exception] = []
+        """Raised by `answer`, one a call."""
         self.outcome = StopOutcome()
         self.busy_sessions = 0
 
@@ -180,9 +192,26 @@ class FakeQueue:
     async def log_posted(self, office: OfficeKey, message: ConversationMessage) -> int:
         return 1
 
-    async def stop(self, office: OfficeKey, session_key: SessionKey, top_level: bool) -> StopOutcome:
+    async def answered(self, message: InboundMessage) -> bool:
+        return message.event.message.id in [known.message.event.message.id for known in self.answers]
+
+    async def answer(self, answer: OwnAnswer) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.order.append("answer")
+        self.answers.append(answer)
+
+    async def stop(
+        self,
+        office: OfficeKey,
+        session_key: SessionKey,
+        top_level: bool,
+        answer: Callable[[StopOutcome], OwnAnswer] | None = None,
+    ) -> StopOutcome:
         self.order.append("stop")
         self.stops.append((office, session_key, top_level))
+        if answer is not None:
+            self.answers.append(answer(self.outcome))
         return self.outcome
 
     async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:

@@ -79,7 +79,7 @@ class TelegramGateway:
         agents = asyncio.create_task(self._play_agents())
         self._stack.push_async_callback(_ended, agents)
         gatekeeper = Gatekeeper(self.settings)
-        intake = MessageIntake(self.offices, FakeEditor(), runtime, platforms, outbox, spool, self.settings, gatekeeper)
+        intake = MessageIntake(self.offices, FakeEditor(), runtime, spool, self.settings, gatekeeper)
         self._stack.push_async_callback(self.platform.stop)
         await self.platform.start(self._around(intake))
 
@@ -148,6 +148,9 @@ class CountedMessages:
     async def receive(self, message: InboundMessage) -> int | None:
         self.messages.append(message)
         return await self._intake.receive(message)
+
+    async def refuse(self, message: InboundMessage, reason: str) -> None:
+        await self._intake.refuse(message, reason)
 
 
 async def _ended(task: "asyncio.Task[None]") -> None:

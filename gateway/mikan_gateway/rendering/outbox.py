@@ -138,9 +138,12 @@ class Outbox:
         await self._log_posted(office, message)
 
     async def post_logged(
-        self, platform: ChatPlatform, target: Target, office: OfficeKey, scope: str, slot: str, text: str
+        self, platform: ChatPlatform, target: Target, office: OfficeKey | None, scope: str, slot: str, text: str
     ) -> None:
-        """Post a text, in as many messages as it takes, for as long as it takes, and number them in the log."""
+        """Post a text, in as many messages as it takes, for as long as it takes, and number them in the office's log.
+
+        Without an office they are in no log.
+        """
         for index, part in enumerate(platform.split(text)):
             name = slot if index == 0 else f"{slot}.{index}"
 
@@ -148,7 +151,7 @@ class Outbox:
                 return await self.post(platform, target, scope, name, part)
 
             message_id = await self.persist(send, "post")
-            if message_id is not None:
+            if message_id is not None and office is not None:
                 await self.log(office, target, message_id, part)
 
     async def persist(self, call: Callable[[], Awaitable[T]], what: str) -> T | None:

@@ -159,7 +159,8 @@ class Renderer:
 
     async def _notice(self, view: RunView, platform: ChatPlatform, slot: str, text: str) -> None:
         run = view.run
-        await self._outbox.post_logged(platform, run.target, run.office, run.run_id, slot, text)
+        office = run.office if run.logged else None
+        await self._outbox.post_logged(platform, run.target, office, run.run_id, slot, text)
 
     async def _upload(self, view: RunView, platform: ChatPlatform, operation: Upload) -> None:
         run, name = view.run, safe_name(operation.name)

@@ -141,7 +141,7 @@ class RunView:
             finally:
                 await marker
             for part in painted or ():
-                if part.message_id not in self._logged:
+                if self.run.logged and part.message_id not in self._logged:
                     await self._outbox.log(self.run.office, self._target, part.message_id, part.text or "")
             self._answered = True
 

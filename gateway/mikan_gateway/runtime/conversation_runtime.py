@@ -12,7 +12,8 @@ from mikan_api.kill_points import Step
 from mikan_api.messaging import ConversationEvent, ConversationMessage, MessagingInfo
 from mikan_api.session_keys import SessionKey
 from mikan_api.wire import Stop
-from mikan_gateway.ports import InboundMessage, Offices, RunOutput, RunRecord, StopOutcome, Submitted
+from mikan_gateway.ports import InboundMessage, Offices, OwnAnswer, RunOutput, RunRecord, StopOutcome, Submitted
+from mikan_gateway.runtime.answers import OwnAnswers, Prepared
 from mikan_gateway.runtime.board import Item, OfficeWork, WorkBoard
 from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.desk import AgentDesk
@@ -47,6 +48,7 @@ class ConversationRuntime:
         self._clock = clock or SystemClock()
         self._board = WorkBoard()
         self._pump = OutputPump(database, output, blobs, self._clock, dropped)
+        self._answers = OwnAnswers(database, self._pump, self._clock)
         self.keeper = OfficeKeeper(self._board, database, offices, output, self._pump, self._clock)
         self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock, blobs)
 
@@ -97,21 +99,45 @@ class ConversationRuntime:
         )
         return accepted.number
 
-    async def stop(self, office: OfficeKey, session_key: SessionKey, top_level: bool) -> StopOutcome:
-        """Stop that session's run, or, from top level with no such run, the only running one of the office.
+    async def answered(self, message: InboundMessage) -> bool:
+        """Whether a message has got an answer of our own.
 
         Raises:
-            StorageError: the database failed; the agent has been told all the same if it is connected.
+            StorageError: the database failed.
+        """
+        return await self._answers.answered(message)
+
+    async def answer(self, answer: OwnAnswer) -> None:
+        """Answer a message, once however often this is called; durable when it returns.
+
+        Raises:
+            StorageError: the database failed; nothing was stored.
+        """
+        await self._answers.answer(answer)
+
+    async def stop(
+        self,
+        office: OfficeKey,
+        session_key: SessionKey,
+        top_level: bool,
+        answer: Callable[[StopOutcome], OwnAnswer] | None = None,
+    ) -> StopOutcome:
+        """Stop that session's run, or, from top level with no such run, the only running one of the office.
+
+        What ``answer`` says of the outcome is stored in the same transaction.
+
+        Raises:
+            StorageError: the database failed; nothing was stopped.
         """
         work = self._board.find(office)
-        if work is None:
-            return StopOutcome()
-        item = work.head(session_key)
-        running = [] if item is not None or not top_level else work.running()
-        if len(running) > 1:
-            return StopOutcome(candidates=[other.record for other in running])
-        item = item or next(iter(running), None)
-        return StopOutcome() if item is None else StopOutcome(stopped=[await self._stop(work, item)])
+        item, candidates = (None, []) if work is None else _meant(work, session_key, top_level)
+        outcome = StopOutcome(() if item is None else (item.record,), tuple(other.record for other in candidates))
+        told = None if answer is None else answer(outcome)
+        if work is not None and item is not None:
+            await self._stop(work, item, None if told is None else self._answers.prepare(told))
+        elif told is not None:
+            await self._answers.answer(told)
+        return outcome
 
     async def reset(self, event: ConversationEvent, info: MessagingInfo) -> None:
         """Abort what the session of a message runs or has queued, and begin a fresh one before whatever comes next.
@@ -185,16 +211,33 @@ class ConversationRuntime:
     def _queue_reset(self, reset: StoredRun) -> None:
         self._queue(reset)
 
-    async def _stop(self, work: OfficeWork, item: Item) -> RunRecord:
-        record, run_id = item.record, item.run.run_id
+    async def _stop(self, work: OfficeWork, item: Item, answer: Prepared | None = None) -> None:
+        run_id = item.run.run_id
         if not item.under_way:
-            await self.desk.end_undelivered(work, [run_id])
-            return record
-        item.stop()
-        if work.link is not None:
-            work.link.send(Stop(run_id=run_id))
-        await self._database.write(lambda connection: request_stop(connection, run_id), step=Step.STOP_COMMIT)
-        return record
+            await self.desk.end_undelivered(work, [run_id], answer)
+            return
+
+        def store(connection: Connection) -> None:
+            request_stop(connection, run_id)
+            if answer is not None:
+                answer.store(connection)
+
+        def stored(_: None) -> None:
+            item.stop()
+            if work.link is not None:
+                work.link.send(Stop(run_id=run_id))
+            if answer is not None:
+                answer.show()
+
+        # The agent is told once that is durable: else the same `stop`, delivered again, would find nothing to stop.
+        await self._database.write(store, stored, Step.STOP_COMMIT)
+
+
+def _meant(work: OfficeWork, session_key: SessionKey, top_level: bool) -> tuple[Item | None, list[Item]]:
+    """The run that a `stop` means, or, where that can't be told, those that it might mean."""
+    item = work.head(session_key)
+    running = [] if item is not None or not top_level else work.running()
+    return (None, running) if len(running) > 1 else (item or next(iter(running), None), [])
 
 
 def _load(

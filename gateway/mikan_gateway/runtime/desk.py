@@ -8,6 +8,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 
+from sqlalchemy import Connection
+
 from mikan_api.base import OpenModel
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
@@ -29,6 +31,7 @@ from mikan_api.wire import (
 from mikan_gateway import close_codes
 from mikan_gateway.exceptions import AgentRefused, SpoolRefused, StorageError
 from mikan_gateway.ports import Offices, OfficeView, RunOutput
+from mikan_gateway.runtime.answers import Prepared
 from mikan_gateway.runtime.board import AgentLink, Item, OfficeWork, WorkBoard
 from mikan_gateway.runtime.clock import Clock
 from mikan_gateway.runtime.keeper import OfficeKeeper
@@ -211,8 +214,8 @@ class AgentDesk:
         )
         return Reply(id=request.id, result={"entries": [entry.to_json_dict() for entry in entries]})
 
-    async def end_undelivered(self, work: OfficeWork, run_ids: Sequence[str]) -> None:
-        """Stop runs that no agent has been given.
+    async def end_undelivered(self, work: OfficeWork, run_ids: Sequence[str], answer: Prepared | None = None) -> None:
+        """Stop runs that no agent has been given, and store an answer with that.
 
         Raises:
             StorageError: the database failed; they are as they were.
@@ -220,12 +223,19 @@ class AgentDesk:
         ending = [work.items[run_id] for run_id in run_ids if not work.items[run_id].ending]
         for item in ending:
             item.ending = True
+
+        def store(connection: Connection) -> None:
+            finish_undelivered(connection, work.key, [item.run.run_id for item in ending])
+            if answer is not None:
+                answer.store(connection)
+
+        def stored(_: None) -> None:
+            self._stopped(work, ending)
+            if answer is not None:
+                answer.show()
+
         try:
-            await self._database.write(
-                lambda connection: finish_undelivered(connection, work.key, [item.run.run_id for item in ending]),
-                lambda _: self._stopped(work, ending),
-                Step.QUEUED_STOP_COMMIT,
-            )
+            await self._database.write(store, stored, Step.QUEUED_STOP_COMMIT)
         except StorageError:
             for item in ending:
                 item.ending = False

@@ -1,4 +1,4 @@
-"""Shows what has been committed: one run after another's operation, runs independent of each other.
+"""Shows what has been committed, in its order: of a session, and of the gateway's own answers in a conversation.
 
 An operation that could not be shown is tried again, for as long as the platform is at fault. What has been shown is
 forgotten a moment later; a crash before that shows it again, which `RunOutput` allows.
@@ -43,7 +43,8 @@ class BlobBin(Protocol):
 class _Line:
     waiting: deque[tuple[RunRecord, StoredOperation]] = field(default_factory=deque)
     task: "asyncio.Task[None] | None" = None
-    told_of_fault: bool = False
+    told_of_fault: str = ""
+    """The run of which it was said that something is missing."""
 
 
 class OutputPump:
@@ -72,12 +73,12 @@ class OutputPump:
         return sum(len(line.waiting) for line in self._lines.values())
 
     def add(self, run: RunRecord, operation: StoredOperation) -> None:
-        """Show a committed operation after those before it of the same run."""
-        line = self._lines.setdefault(run.run_id, _Line())
+        """Show a committed operation after those before it of the same line (`RunRecord.line`)."""
+        line = self._lines.setdefault(run.line, _Line())
         line.waiting.append((run, operation))
         self._idle.clear()
         if line.task is None:
-            line.task = asyncio.create_task(self._show_all(run.run_id, line), name=f"output-{run.run_id}")
+            line.task = asyncio.create_task(self._show_all(run.line, line), name=f"output-{run.line}")
 
     async def idle(self) -> None:
         """Wait until everything has been shown."""
@@ -93,13 +94,13 @@ class OutputPump:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._forget()
 
-    async def _show_all(self, run_id: str, line: _Line) -> None:
+    async def _show_all(self, name: str, line: _Line) -> None:
         while line.waiting:
             run, operation = line.waiting[0]
             await self._show(run, operation)
             line.waiting.popleft()
             self._note_shown(operation)
-        del self._lines[run_id]
+        del self._lines[name]
         if not self._lines:
             self._idle.set()
 
@@ -124,10 +125,10 @@ class OutputPump:
     async def _give_up(self, run: RunRecord, operation: StoredOperation) -> None:
         """Say once for a run that something of it is missing, if at least that can be said."""
         self._dropped()
-        line = self._lines[run.run_id]
-        if line.told_of_fault:
+        line = self._lines[run.line]
+        if line.told_of_fault == run.run_id:
             return
-        line.told_of_fault = True
+        line.told_of_fault = run.run_id
         try:
             await self._output.apply(run, operation.number, Diagnostic(level="error", text=MISSING))
         except Exception:

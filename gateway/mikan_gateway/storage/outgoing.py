@@ -10,7 +10,6 @@ from functools import cache
 from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
-from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import outgoing
@@ -25,21 +24,6 @@ class Outgoing:
     slot: str
     nonce: str
     message_id: str | None
-
-
-def command_scope(office: OfficeKey, message_id: str) -> str:
-    """What the answer to a command is sent under."""
-    return f"command:{office}:{message_id}"
-
-
-def stop_scope(office: OfficeKey, message_id: str) -> str:
-    """What the answer to `stop` is sent under."""
-    return f"stop:{office}:{message_id}"
-
-
-def answer_scopes(office: OfficeKey, message_id: str) -> tuple[str, ...]:
-    """All that a message may have been answered under outside of a run."""
-    return command_scope(office, message_id), stop_scope(office, message_id)
 
 
 class OutgoingStore:

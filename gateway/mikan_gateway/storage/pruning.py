@@ -10,7 +10,6 @@ from sqlalchemy import Connection, bindparam, delete, select
 
 from mikan_api.identity import OfficeKey
 from mikan_gateway.storage.console import ConsoleMessage
-from mikan_gateway.storage.outgoing import answer_scopes
 from mikan_gateway.storage.tables import console_messages, incarnations, messages, offices, operations, outgoing, runs
 
 BATCH = 200
@@ -29,7 +28,7 @@ _OLD_RUNS = (
     .limit(BATCH)
 )
 _OLD_MESSAGES = (
-    select(messages.c.number, messages.c.message_id, messages.c.stored_at)
+    select(messages.c.number, messages.c.stored_at)
     .where(messages.c.office == bindparam("of"), messages.c.number <= bindparam("until"))
     .order_by(messages.c.number)
     .limit(BATCH)
@@ -52,7 +51,7 @@ def prune_runs(before: float, state: str) -> Prune:
 
 
 def prune_messages(before: float, office: OfficeKey, exists: bool) -> Prune:
-    """Messages of an office that were stored before a time, with the intents of their answers.
+    """Messages of an office that were stored before a time.
 
     Args:
         exists: whether the Office does; the log of one that is gone waits for nothing.
@@ -66,8 +65,6 @@ def prune_messages(before: float, office: OfficeKey, exists: bool) -> Prune:
         until = row.written_number if exists else row.last_number
         found = connection.execute(_OLD_MESSAGES, {"of": office, "until": until})
         old = [message for message in found if message.stored_at < before]
-        scopes = [scope for message in old for scope in answer_scopes(office, message.message_id)]
-        connection.execute(delete(outgoing).where(outgoing.c.run_id.in_(scopes)))
         gone = (messages.c.office == office) & messages.c.number.in_([message.number for message in old])
         connection.execute(delete(messages).where(gone))
         return len(old)

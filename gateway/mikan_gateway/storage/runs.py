@@ -14,13 +14,13 @@ from mikan_gateway.ports import RunRecord
 from mikan_gateway.storage.operations import StoredOperation, insert_outputs
 from mikan_gateway.storage.tables import operations, runs
 
-Kind = Literal["run", "reset"]
+Kind = Literal["run", "reset", "answer", "refusal"]
 State = Literal["queued", "started", "finished", "cut_off"]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A row of work: a run, or the reset of a session (whose event is the command)."""
+    """A row of work: a run, the reset of a session (whose event is the command), or an answer of our own."""
 
     run_id: str
     office: OfficeKey
@@ -41,7 +41,8 @@ class StoredRun:
         assert self.event is not None  # noqa: S101  only asked of runs
         assert self.info is not None  # noqa: S101
         started = self.started_by is not None
-        return RunRecord(self.run_id, self.office, self.session_key, self.event, self.info, started)
+        record = RunRecord(self.run_id, self.office, self.session_key, self.event, self.info, started)
+        return replace(record, kind=self.kind) if self.kind in {"answer", "refusal"} else record
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,14 @@ _CHANGE = (
 )
 
 
-def add_run(connection: Connection, run: StoredRun) -> StoredRun:
-    """Queue a run or a reset behind all others; returned with its position."""
+def add_run(connection: Connection, run: StoredRun, state: State = "queued") -> StoredRun:
+    """Store a run, or what else there is to do, behind all others; returned with its position."""
     values = {
         "run_id": run.run_id,
         "office": run.office,
         "session_key": run.session_key,
         "kind": run.kind,
-        "state": "queued",
+        "state": state,
         "number": run.number,
         "event": None if run.event is None else run.event.model_dump_json(by_alias=True),
         "info": None if run.info is None else run.info.model_dump_json(by_alias=True),
@@ -138,22 +139,23 @@ def cut_off(connection: Connection, office: OfficeKey, run_ids: Sequence[str]) -
 
 def stopped_operation(office: OfficeKey, run_id: str) -> StoredOperation:
     """Our own operation for a run that was stopped before an agent had it."""
-    return StoredOperation(office, _own(run_id), 1, run_id, RunFinished(outcome=RunOutcome.STOPPED))
+    return StoredOperation(office, own_incarnation(run_id), 1, run_id, RunFinished(outcome=RunOutcome.STOPPED))
 
 
 def cut_off_notice(office: OfficeKey, run_id: str) -> StoredOperation:
     """The notice that a run was cut off."""
-    return StoredOperation(office, _own(run_id), 1, run_id, None)
+    return StoredOperation(office, own_incarnation(run_id), 1, run_id, None)
 
 
 def failed_reset_notice(office: OfficeKey, run_id: str, reason: str) -> StoredOperation:
     """The notice that a fresh session could not be begun."""
     detail = f"No fresh session could be begun, so the old one goes on: {reason}"[:2000]
-    return StoredOperation(office, _own(run_id), 1, run_id, RunFinished(outcome=RunOutcome.FAILED, detail=detail))
+    finished = RunFinished(outcome=RunOutcome.FAILED, detail=detail)
+    return StoredOperation(office, own_incarnation(run_id), 1, run_id, finished)
 
 
-def _own(run_id: str) -> str:
-    # Stands for the incarnation; the gateway never has more than one operation for a run.
+def own_incarnation(run_id: str) -> str:
+    """Stands for the agent process where operations of a run are our own."""
     return f"gateway:{run_id}"
 
 

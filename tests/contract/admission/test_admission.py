@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from gateway_doubles import ManualClock, inbound
+from gateway_doubles import ManualClock, inbound, key_of
 from gateway_edges import FixedSettings
 from mikan_api.identity import Platform
 from mikan_api.messaging import Author
@@ -72,8 +72,11 @@ def test_a_stranger_gets_one_answer() -> None:
 def test_new_offices_are_limited_by_the_hour() -> None:
     keeper, clock = gatekeeper(Admission(open=True, offices_per_hour=2))
 
-    assert [keeper.may_create(Platform.CONSOLE) for _ in range(3)] == [True, True, False]
+    def may_create(conversation: str) -> bool:
+        return keeper.may_create(Platform.CONSOLE, key_of(conversation))
+
+    assert [may_create(one) for one in ("C1", "C2", "C2", "C3")] == [True, True, True, False]
     clock.advance(HOUR - 1)
-    assert keeper.may_create(Platform.CONSOLE) is False
+    assert may_create("C3") is False
     clock.advance(1)
-    assert keeper.may_create(Platform.CONSOLE) is True
+    assert may_create("C3") is True

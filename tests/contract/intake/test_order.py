@@ -11,22 +11,18 @@ from gateway_doubles import FakeOffices, ManualClock, inbound, key_of
 from gateway_edges import (
     DirectorySpool,
     FakeEditor,
-    FakePlatform,
     FakeQueue,
     FixedSettings,
-    MemoryIntents,
     NotedAttachments,
-    PostedLog,
 )
 from mikan_api.identity import Platform
 from mikan_api.messaging import Attachment, Author, ConversationKind
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Admission, Settings
 from mikan_gateway.admission import Gatekeeper
-from mikan_gateway.exceptions import ClusterError, OfficeConflict
-from mikan_gateway.intake import MessageIntake
+from mikan_gateway.exceptions import ClusterError, OfficeConflict, StorageUnavailable
+from mikan_gateway.intake import TURNED_AWAY, MessageIntake
 from mikan_gateway.ports import InboundMessage, RunRecord, StopOutcome
-from mikan_gateway.rendering.outbox import Outbox
 
 BROKEN = Attachment(id="x", name="1_0_a.txt", original_name="a.txt", error="larger than 5 bytes")
 
@@ -50,19 +46,14 @@ class Door:
         self.order: list[str] = []
         self.queue = FakeQueue(self.order)
         self.offices = NotingOffices(self.order)
-        self.platform = FakePlatform(limit=1000)
         self.editor = FakeEditor()
         self.settings = FixedSettings(settings)
-        self.log = PostedLog()
         self.clock = ManualClock()
-        self.intents = MemoryIntents()
         self.gatekeeper = Gatekeeper(self.settings, self.clock.monotonic)
         self.intake = MessageIntake(
             self.offices,
             self.editor,
             self.queue,
-            {Platform.CONSOLE: self.platform},
-            Outbox(self.intents, self.log, self.clock),
             DirectorySpool(tmp_path),
             self.settings,
             self.gatekeeper,
@@ -84,7 +75,7 @@ class Door:
 
     @property
     def answers(self) -> list[str]:
-        return self.platform.shown()
+        return [answer.text for answer in self.queue.answers]
 
 
 @pytest.fixture
@@ -122,7 +113,7 @@ async def test_stop_says_what_it_stopped(door: Door) -> None:
     await door.intake.receive(door.message("stop"))
 
     assert door.answers == ["Stopped."]
-    assert door.log.lines == [("m1", "Stopped.")]
+    assert [answer.logged for answer in door.queue.answers] == [True]
 
 
 async def test_stop_lists_what_it_might_have_meant(door: Door) -> None:
@@ -172,9 +163,8 @@ async def test_a_bot_triggers_nothing(door: Door, text: str) -> None:
 async def test_a_command_is_logged_and_carried_out_before_the_queue(door: Door) -> None:
     await door.intake.receive(door.message("/new"))
 
-    assert door.order == ["office", "attachments", "log", "reset"]
+    assert door.order == ["office", "attachments", "log", "reset", "answer"]
     assert door.answers == ["A fresh session starts with your next message. The old one is kept."]
-    assert door.platform.calls[-1] == ("working", False)
 
 
 async def test_a_command_that_comes_twice_is_carried_out_once(door: Door) -> None:
@@ -220,7 +210,33 @@ async def test_admission_comes_before_the_magic_word(tmp_path: Path) -> None:
     door = Door(tmp_path, Settings(admission={Platform.CONSOLE: Admission(users=("U1",))}))
 
     assert await door.intake.receive(door.message("stop", user="U9")) is None
-    assert door.order == []
+    assert door.order == ["answer"]
+    assert [(answer.text, answer.logged) for answer in door.queue.answers] == [(TURNED_AWAY, False)]
+
+
+async def test_a_stranger_is_answered_once_and_again_only_if_that_could_not_be_stored(tmp_path: Path) -> None:
+    door = Door(tmp_path, Settings())
+    door.settings.current = Settings(admission={Platform.CONSOLE: Admission()})
+    door.queue.failures.append(StorageUnavailable("no database"))
+
+    with pytest.raises(StorageUnavailable):
+        await door.intake.receive(door.message())
+    for message_id in ("m1", "m2"):
+        assert await door.intake.receive(door.message(message_id=message_id)) is None
+
+    assert door.answers == [TURNED_AWAY]
+
+
+async def test_an_office_that_cannot_be_made_yet_counts_once_toward_the_rate(tmp_path: Path) -> None:
+    door = Door(tmp_path, Settings(admission={Platform.CONSOLE: Admission(open=True, offices_per_hour=1)}))
+    door.offices.unreachable = True
+    for _ in range(3):
+        with pytest.raises(ClusterError):
+            await door.intake.receive(door.message())
+    door.offices.unreachable = False
+
+    assert await door.intake.receive(door.message()) == 1
+    assert door.answers == []
 
 
 def _run(text: str) -> RunRecord:

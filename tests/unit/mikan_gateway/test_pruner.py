@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, select, text
 
-from gateway_doubles import ManualClock, inbound, key_of, posted
+from gateway_doubles import ManualClock, inbound, key_of
 from gateway_fixtures import database_url
 from gateway_world import World
 from mikan_api.identity import OfficeKey
 from mikan_api.responder import Respond, RunFinished, RunOutcome
-from mikan_gateway.ports import Health
+from mikan_gateway.ports import Health, OwnAnswer
 from mikan_gateway.pruner import EVERY, Pruner
 from mikan_gateway.storage.console import ConsoleMessage, ConsoleStore
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.messages import log_entries, note_written
-from mikan_gateway.storage.outgoing import OutgoingStore, command_scope
+from mikan_gateway.storage.outgoing import OutgoingStore
 from mikan_gateway.storage.spool import SpoolDirectory
 from mikan_gateway.storage.tables import messages, outgoing, runs
 
@@ -176,17 +176,22 @@ async def test_how_far_a_log_is_written_is_known_from_hellos_and_from_the_end_of
     assert await world.rows(messages.c.number) == [3]
 
 
-async def test_intents_of_commands_go_with_their_message(world: PrunedWorld) -> None:
-    await world.runtime.submit(inbound(message_id="m1"), False)
-    await world.runtime.log_posted(key_of(), posted("p1"))
+async def test_own_answers_go_once_they_have_been_shown(world: PrunedWorld) -> None:
+    await world.runtime.answer(OwnAnswer(inbound(message_id="m1"), "shown"))
+    await world.output.until(2)
+    world.clock.advance(1)
+    await world.settle()
+    world.output.gate.clear()
+    await world.runtime.answer(OwnAnswer(inbound(message_id="m2"), "waits"))
+    (shown, waits) = await world.rows(runs.c.run_id)
     store = OutgoingStore(world.database)
-    await store.begin(command_scope(key_of(), "m1"), "reply", "n1")
-    await store.begin(command_scope(key_of(), "m2"), "reply", "n2")
-    await world.written(2)
+    await store.begin(shown, "answer:0", "n1")
+    await store.begin(waits, "answer:0", "n2")
     world.clock.advance(31 * DAY)
 
     await world.pruner.prune()
 
+    assert await world.rows(runs.c.run_id) == [waits]
     assert await world.rows(outgoing.c.nonce) == ["n2"]
 
 
@@ -232,6 +237,21 @@ async def test_files_that_wait_for_an_office_that_is_gone_go(world: PrunedWorld,
 
     found = {path.parent.name for path in (tmp_path / "spool").glob("attachments/*/*")}
     assert found == {key_of("C1"), key_of("C3")}
+
+
+async def test_attachments_that_nobody_asked_for_go_once_the_office_has_its_log(world: PrunedWorld) -> None:
+    await world.runtime.submit(inbound(message_id="m1"), False)
+    path = world.spool.attachment(key_of(), "a1")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x")
+    os.utime(path, (1, 1))
+
+    await world.pruner.prune()
+    assert path.is_file()
+
+    await world.written(1)
+    await world.pruner.prune()
+    assert not path.exists()
 
 
 async def test_a_round_comes_about_every_hour_and_then_the_next(world: PrunedWorld) -> None:

@@ -15,27 +15,26 @@ from typing import TypeVar
 from telegram import Bot, InputFile, LinkPreviewOptions, Message, ReplyParameters
 from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest
-from telegram.request import HTTPXRequest
 
 from mikan_api.identity import Platform
 from mikan_api.messaging import Author
 from mikan_gateway.config import TelegramConfig
-from mikan_gateway.exceptions import PlatformError, PlatformRefused
+from mikan_gateway.exceptions import PlatformRefused
 from mikan_gateway.platforms.telegram.errors import is_parse_error
 from mikan_gateway.platforms.telegram.lanes import Lanes
 from mikan_gateway.platforms.telegram.parts import Part, as_part, split_markdown
 from mikan_gateway.platforms.telegram.places import topic_of
 from mikan_gateway.platforms.telegram.poller import Poller
+from mikan_gateway.platforms.telegram.requests import TelegramRequest
 from mikan_gateway.platforms.telegram.typing_signs import TypingSigns
 from mikan_gateway.platforms.telegram.updates import UpdateReader
-from mikan_gateway.ports import Health, InboundMessage, Intake, SettingsSource, Target
+from mikan_gateway.ports import Health, Intake, SettingsSource, Target
 from mikan_gateway.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
 
 PACE = 1.0
 """Seconds between two edits: a chat may have about one message a second."""
-CONNECT_SECONDS, READ_SECONDS, UPLOAD_SECONDS = 10.0, 30.0, 120.0
 POLL_READ_SECONDS = 10.0
 """Beyond what a poll is held for; then its connection counts as dead."""
 MAX_PHOTO = 10 * 1024 * 1024
@@ -60,7 +59,7 @@ class TelegramPlatform:
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._clock = clock or SystemClock()
         self._settings = settings
-        self._requests = (_request(32, READ_SECONDS), _request(2, POLL_READ_SECONDS))
+        self._requests = (TelegramRequest(32), TelegramRequest(2, POLL_READ_SECONDS))
         self._bot = Bot(
             config.token,
             base_url=config.base_url,
@@ -91,7 +90,6 @@ class TelegramPlatform:
             self._bot,
             lambda me: UpdateReader(self._bot, me, self._settings, self._notice),
             intake,
-            self._refuse,
             self._clock,
         )
         self._poller.start()
@@ -230,14 +228,6 @@ class TelegramPlatform:
 
         await self._lanes.send_sign(_chat(target), call)
 
-    async def _refuse(self, message: InboundMessage, answer: str) -> None:
-        event = message.event
-        target = Target(event.conversation_id, event.message.thread_id, event.message.id)
-        try:
-            await self.post(target, answer, f"refused:{event.address.key}:{event.message.id}")
-        except PlatformError as error:
-            logger.info("a refusal was not shown", extra={"reason": str(error)})
-
     def _sent(self, nonce: str, message: Message) -> str:
         _keep(self._posted, nonce, str(message.message_id))
         return str(message.message_id)
@@ -298,14 +288,3 @@ def _keep(memory: "OrderedDict[str, str]", key: str, value: str) -> None:
     memory.move_to_end(key)
     while len(memory) > MAX_REMEMBERED:
         memory.popitem(last=False)
-
-
-def _request(pool: int, read: float) -> HTTPXRequest:
-    return HTTPXRequest(
-        connection_pool_size=pool,
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=read,
-        write_timeout=READ_SECONDS,
-        media_write_timeout=UPLOAD_SECONDS,
-        pool_timeout=READ_SECONDS,
-    )

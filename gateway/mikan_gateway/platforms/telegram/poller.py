@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 
 from mikan_api.exceptions import MikanError
 from mikan_api.kill_points import Step, around
-from mikan_gateway.exceptions import ClusterError, GatewayError, PlatformRefused, StorageError, UserFault
+from mikan_gateway.exceptions import ClusterError, GatewayError, StorageError, UserFault
 from mikan_gateway.platforms.telegram import menu
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
 from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
@@ -57,7 +57,6 @@ class Poller:
         bot: Bot,
         reader: Callable[[User], UpdateReader],
         intake: Intake,
-        refuse: Callable[[InboundMessage, str], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """Prepare.
@@ -66,13 +65,11 @@ class Poller:
             bot: the bot, its connections open.
             reader: makes a reader, once the bot's own identity is known.
             intake: takes the messages.
-            refuse: tells the author of a message why it cannot be served.
             clock: to pause by.
         """
         self._bot = bot
         self._make_reader = reader
         self._intake = intake
-        self._refuse = refuse
         self._clock = clock
         self._faults = _Faults()
         self._offset: int | None = None
@@ -191,14 +188,16 @@ class Poller:
                     break
                 await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
 
-    async def _received(self, message: InboundMessage, attempt: int) -> bool:
-        """Try to pass a message on; whether it is done with."""
+    async def _give(self, message: InboundMessage) -> None:
         try:
             await self._intake.receive(message)
         except UserFault as fault:
-            await self._refuse(message, str(fault))
-        except PlatformRefused as error:
-            logger.info("an answer was refused", extra={"reason": str(error)})
+            await self._intake.refuse(message, str(fault))
+
+    async def _received(self, message: InboundMessage, attempt: int) -> bool:
+        """Try to pass a message on; whether it is done with."""
+        try:
+            await self._give(message)
         except (ClusterError, StorageError) as error:
             self._faults.intake[message.event.conversation_id] = f"messages are not taken: {error}"
             logger.warning("a message is not taken yet", extra={"reason": str(error), "attempt": attempt})

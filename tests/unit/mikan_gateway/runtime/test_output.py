@@ -94,7 +94,22 @@ async def test_what_cannot_be_said_either_is_left_in_the_log(world: World, caplo
     assert "it could not be said that something is missing" in caplog.messages
 
 
-async def test_one_run_that_cannot_be_shown_holds_up_no_other(world: World) -> None:
+async def test_the_answers_of_a_session_keep_their_order(world: World) -> None:
+    world.office()
+    world.output.failures = [PlatformUnavailable("down")]
+    first, second = await world.ask("m1"), await world.ask("m2")
+    link = await world.connect()
+    for run in (first, second):
+        world.take(link)
+        await world.report(link, run, RunStarted(), Respond(text="hi"), _DONE)
+    await world.settle()
+    assert world.output.seen == []
+    world.clock.advance(0.5)
+    seen = await world.output.until(6)
+    assert [run for run, _ in seen] == [first] * 3 + [second] * 3
+
+
+async def test_one_session_that_cannot_be_shown_holds_up_no_other(world: World) -> None:
     world.office()
     world.output.failures = [PlatformUnavailable("down")]
     first, second = await world.ask("m1", "C1"), await world.ask("m2", "C1:t2")

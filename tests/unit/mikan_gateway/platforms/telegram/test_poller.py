@@ -53,6 +53,7 @@ class PlayedIntake:
         self.gate.set()
         self.taken: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
+        self.refused: list[tuple[str, str]] = []
 
     async def receive(self, message: InboundMessage) -> int | None:
         await self.gate.wait()
@@ -61,6 +62,9 @@ class PlayedIntake:
             raise self.failures[text].pop(0)
         self.taken.append(text)
         return len(self.taken)
+
+    async def refuse(self, message: InboundMessage, reason: str) -> None:
+        self.refused.append((message.event.message.text, reason))
 
 
 def update(number: int, text: str, chat: int = 42) -> Update:
@@ -77,13 +81,7 @@ class World:
         self.clock, self.bot, self.intake = VirtualClock(), PlayedBot(), PlayedIntake()
         bot: Any = self.bot
         reader = Bot("1:x")
-        self.refused: list[str] = []
-        self.poller = Poller(
-            bot, lambda me: UpdateReader(reader, me, FixedSettings()), self.intake, self._refuse, self.clock
-        )
-
-    async def _refuse(self, message: InboundMessage, answer: str) -> None:
-        self.refused.append(answer)
+        self.poller = Poller(bot, lambda me: UpdateReader(reader, me, FixedSettings()), self.intake, self.clock)
 
 
 @pytest.fixture
