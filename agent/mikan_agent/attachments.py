@@ -109,7 +109,8 @@ class Attachments:
                 await asyncio.to_thread(os.fsync, file.fileno())
             if attachment.size and received != attachment.size:
                 raise TransferFailed(f"{received} bytes came instead of {attachment.size}", transient=True)
-            with suppress(AlreadyExists):  # what stands there was put there by the sandbox, under a unique name
+            # What stands there already was put there by the sandbox, under a unique name.
+            with suppress(AlreadyExists), around(Step.ATTACHMENT_PUBLISH):
                 await asyncio.to_thread(self._directory.rename, part, attachment.name)
         finally:
             with suppress(NotFound):

@@ -16,6 +16,7 @@ import aiohttp
 from kubernetes.aio.client import ApiClient, CoordinationV1Api, V1Lease, V1LeaseSpec, V1ObjectMeta
 from kubernetes.aio.client.exceptions import ApiException
 
+from mikan_api.kill_points import Step, around
 from mikan_gateway.ports import Health
 from mikan_gateway.runtime.clock import Clock
 
@@ -89,7 +90,8 @@ class LeaseHolder:
             lease = await self._read()
             if lease is not None and lease.spec.holder_identity == self._identity:
                 lease.spec.holder_identity = ""
-                await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
+                with around(Step.LEASE_WRITE):
+                    await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
         except (ApiException, aiohttp.ClientError, TimeoutError) as error:
             logger.warning("lease not released", extra={"reason": type(error).__name__})
 
@@ -128,7 +130,8 @@ class LeaseHolder:
         if lease is None:
             metadata = V1ObjectMeta(name=self._name, namespace=self._namespace)
             body = V1Lease(metadata=metadata, spec=self._spec(None, 0))
-            await self._api.create_namespaced_lease(self._namespace, body)
+            with around(Step.LEASE_WRITE):
+                await self._api.create_namespaced_lease(self._namespace, body)
             return True
         spec = lease.spec or V1LeaseSpec()
         if spec.holder_identity != self._identity and not self._is_free(spec, now):
@@ -136,7 +139,8 @@ class LeaseHolder:
         changes = (spec.lease_transitions or 0) + int(spec.holder_identity != self._identity)
         lease.spec = self._spec(spec if spec.holder_identity == self._identity else None, changes)
         # The resource version that was read goes along: of two that try, the API server lets one.
-        await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
+        with around(Step.LEASE_WRITE):
+            await self._api.replace_namespaced_lease(self._name, self._namespace, lease)
         return True
 
     def _is_free(self, spec: Any, now: float) -> bool:

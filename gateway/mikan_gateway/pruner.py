@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from mikan_api.identity import OfficeKey
+from mikan_api.kill_points import Step
 from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import Health
 from mikan_gateway.runtime.clock import Clock
 from mikan_gateway.storage.database import Database
-from mikan_gateway.storage.pruning import BATCH, Prune, known_offices, prunes
+from mikan_gateway.storage.pruning import BATCH, Prune, known_offices, prunes, up_to_date_offices
 from mikan_gateway.storage.spool import SpoolDirectory
 
 EVERY = 3600.0
@@ -65,11 +66,12 @@ class Pruner:
         """
         before = self._clock.now() - self._retention
         known = await self._database.read(known_offices)
+        up_to_date = await self._database.read(up_to_date_offices)
         existing = self._existing(known)
         removed = 0
         for prune in prunes(before, known, existing):
             removed += await self._all(prune)
-        await self._spool.sweep()
+        await self._spool.sweep(up_to_date)
         if self._offices.health().ok:
             await self._spool.sweep_offices(existing, before)
         return removed
@@ -81,7 +83,7 @@ class Pruner:
     async def _all(self, prune: Prune) -> int:
         removed = 0
         while True:
-            batch = await self._database.write(prune)
+            batch = await self._database.write(prune, step=Step.PRUNE_COMMIT)
             removed += batch
             if batch < BATCH:
                 return removed

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from mikan_agent.confined import ConfinedDirectory, translated
 from mikan_agent.records.exceptions import FileBusy, FileClosed
+from mikan_api.kill_points import Step, around
 
 
 class AppendFile:
@@ -86,7 +87,7 @@ class AppendFile:
             tail = content.read()
         side = f"{self.name}.torn-{stamp}"
         self._directory.append(side, tail)
-        with translated(self.name):
+        with around(Step.TORN_TAIL), translated(self.name):
             os.ftruncate(self._open_descriptor(), offset)
             os.fsync(self._open_descriptor())
         return side

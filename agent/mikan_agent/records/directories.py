@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.records.exceptions import NotFound, Refused
+from mikan_api.kill_points import Step, around
 from mikan_api.layout import Office
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,11 @@ def materialize(office: Office) -> None:
         Refused: something in the records, which no sandbox can write to, is no directory.
         StorageFailed: disk full, permission, I/O.
     """
+    with around(Step.DIRECTORIES_MAKE):
+        _materialize(office)
+
+
+def _materialize(office: Office) -> None:
     os.makedirs(office.records, exist_ok=True)
     os.makedirs(office.directory, exist_ok=True)
     records = ConfinedDirectory(office.records)

@@ -15,6 +15,7 @@ from mikan_agent.records.lines import Damaged, Line, decode, is_object, read_lin
 from mikan_agent.sessions.exceptions import InvalidHeader
 from mikan_agent.sessions.migration import migrated_header, migrated_lines
 from mikan_agent.sessions.tree import VERSION, Header, SessionTree, read_stub
+from mikan_api.kill_points import Step, around
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +134,8 @@ def _migrated_if_old(directory: ConfinedDirectory, file: AppendFile, stamp: str)
         bodies = [line.content + b"\n" * line.complete for line in _migrated(header, lines)]
     original = f"{file.name}.v{header.version}-{stamp}"
     directory.copy(file.name, original)
-    directory.write(file.name, migrated_header(raw) + b"".join(bodies))
+    with around(Step.SESSION_MIGRATE):
+        directory.write(file.name, migrated_header(raw) + b"".join(bodies))
     logger.info("session file migrated", extra={"file": file.name, "original": original})
     migrated = AppendFile.open(directory, file.name)
     file.close()

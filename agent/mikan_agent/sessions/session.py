@@ -11,11 +11,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from mikan_agent.clock import Clock
 from mikan_agent.messages import Content, Message
-from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.lines import encode, iso
 from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
 from mikan_agent.sessions.journal import Loaded, Problem
@@ -23,13 +22,32 @@ from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, Stub,
 from mikan_api.kill_points import Step, around
 
 
+class SessionFile(Protocol):
+    """Where a session's entries go, as `AppendFile` has it."""
+
+    name: str
+
+    @property
+    def closed(self) -> bool:
+        """Nothing can be appended any more."""
+
+    def append(self, lines: bytes, durable: bool) -> None:
+        """Add whole lines: all of them, or nothing."""
+
+    def sync(self) -> None:
+        """Make what was appended durable."""
+
+    def close(self) -> None:
+        """Let others open it."""
+
+
 class Session:
     """An open session file. Use as an async context manager, or `close` it."""
 
     def __init__(
-        self, file: AppendFile, loaded: Loaded, path: PurePosixPath, clock: Clock, created: bool = False
+        self, file: SessionFile, loaded: Loaded, path: PurePosixPath, clock: Clock, created: bool = False
     ) -> None:
-        self._file = file
+        self._file: SessionFile = file
         self._tree: SessionTree = loaded.tree
         self._clock = clock
         self._writing = threading.Lock()
@@ -204,7 +222,7 @@ class Session:
         return entry_id
 
     def _locked_sync(self) -> None:
-        with self._writing:
+        with self._writing, around(Step.SESSION_SYNC):
             self._file.sync()
 
     def _locked_close(self) -> None:

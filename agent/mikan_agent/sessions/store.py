@@ -20,6 +20,7 @@ from mikan_agent.sessions.exceptions import InvalidHeader, InvalidPointer
 from mikan_agent.sessions.journal import Loaded, load, open_journal, read_header
 from mikan_agent.sessions.session import Session
 from mikan_agent.sessions.tree import Header
+from mikan_api.kill_points import Step, around
 from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
 
 logger = logging.getLogger(__name__)
@@ -119,20 +120,23 @@ class SessionStore:
             parent = None
         finally:
             file.close()
-        self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
+        with around(Step.SESSION_ARCHIVE):
+            self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
         return parent
 
     def _begin_top_level(self) -> str:
         """The file first, then the pointer: a crash in between leaves an empty session that nobody names."""
         name = self._begin(f"{self._stamp()}_{uuid.uuid4()}.jsonl", None)
-        self._directory.write(POINTER, f"{name}\n".encode())
+        with around(Step.SESSION_POINT):
+            self._directory.write(POINTER, f"{name}\n".encode())
         return name
 
     def _begin(self, name: str, parent: str | None, parent_path: str | None = None) -> str:
         if parent is not None and parent_path is None:
             parent_path = str(self._directory.path / parent)
         header = Header(str(uuid.uuid4()), iso(self._clock.now()), self._cwd, parent_session=parent_path)
-        self._directory.write(name, encode(header.to_json()))
+        with around(Step.SESSION_BEGIN):
+            self._directory.write(name, encode(header.to_json()))
         return name
 
     def _current(self) -> str | None:

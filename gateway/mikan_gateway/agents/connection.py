@@ -9,7 +9,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -32,6 +33,8 @@ from mikan_api.wire import (
     Reply,
     Request,
     Reset,
+    Run,
+    Stop,
     Welcome,
     build_frame,
     parse_agent_frame,
@@ -50,6 +53,14 @@ MAX_COMMIT = 200
 """Operations in one commit."""
 MAX_UNCOMMITTED = 1_000
 """Operations read and not yet committed; reading waits above it."""
+_SENDING: Mapping[type[OpenModel], Step] = {
+    Welcome: Step.AGENT_WELCOME,
+    Ack: Step.REPORT_ACKNOWLEDGE,
+    LogBatch: Step.LOG_SEND,
+    Run: Step.RUN_SEND,
+    Stop: Step.STOP_SEND,
+    Reset: Step.RESET_SEND,
+}
 
 
 class Desk(Protocol):
@@ -142,8 +153,7 @@ class AgentConnection:
         number = await self._desk.attach(self, self._claims, hello)
         self._acknowledged = self._ack_sent = number
         logger.info("agent connected", extra={"office": self._claims.office, "pod": hello.pod_name[:253]})
-        with around(Step.AGENT_WELCOME):
-            await self._write(Welcome(operation_number=number))
+        await self._write(Welcome(operation_number=number))
         self._wake.set()
         async with asyncio.TaskGroup() as tasks:
             for part in (self._read(), self._commit(), self._write_for_ever()):
@@ -243,8 +253,7 @@ class AgentConnection:
         """Write what comes first now; ``False`` if there is nothing."""
         if self._acknowledged > self._ack_sent:
             self._ack_sent = self._acknowledged
-            with around(Step.REPORT_ACKNOWLEDGE):
-                await self._write(Ack(number=self._ack_sent))
+            await self._write(Ack(number=self._ack_sent))
         elif self._control:
             await self._write(self._control.popleft())
         elif entries := await self._desk.log_after(self._claims.office, self._log_sent):
@@ -253,18 +262,18 @@ class AgentConnection:
             self._files_sent.extend(
                 (entry.number, file.id) for entry in entries if not entry.from_bot for file in entry.message.attachments
             )
-            with around(Step.LOG_SEND):
-                await self._write(LogBatch(entries=entries, after=gone))
+            await self._write(LogBatch(entries=entries, after=gone))
         elif frames := self._desk.take(self, self._log_sent):
             for frame in frames:
-                with around(Step.RESET_SEND if isinstance(frame, Reset) else Step.RUN_SEND):
-                    await self._write(frame)
+                await self._write(frame)
         else:
             return False
         return True
 
     async def _write(self, frame: OpenModel) -> None:
-        await self._socket.send_text(build_frame(frame))
+        step = _SENDING.get(type(frame))
+        with around(step) if step else nullcontext():
+            await self._socket.send_text(build_frame(frame))
 
     async def _say_goodbye(self, code: int, reason: str) -> None:
         try:

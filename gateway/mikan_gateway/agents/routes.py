@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from mikan_api.kill_points import Step, after, before
 from mikan_api.tokens import OfficeClaims
 from mikan_gateway.agents.authentication import Authenticator
 from mikan_gateway.agents.hub import AgentHub
@@ -32,11 +34,14 @@ def agent_routes(authenticator: Authenticator, hub: AgentHub, spool: SpoolDirect
         path = spool.attachment(claims.office, request.path_params["id"])
         if not await asyncio.to_thread(path.is_file):
             return _refusal(404, "there is no such attachment")
-        return FileResponse(path, media_type="application/octet-stream")
+        before(Step.ATTACHMENT_SERVE)
+        served = BackgroundTask(after, Step.ATTACHMENT_SERVE)
+        return FileResponse(path, media_type="application/octet-stream", background=served)
 
     async def blob(request: Request, claims: OfficeClaims) -> Response:
         size = await spool.save_blob(claims.office, request.path_params["id"], request.stream())
-        return JSONResponse({"size": size}, status_code=201)
+        before(Step.BLOB_ACKNOWLEDGE)
+        return JSONResponse({"size": size}, 201, background=BackgroundTask(after, Step.BLOB_ACKNOWLEDGE))
 
     base = "/agent/v1/offices/{key}"
     return [

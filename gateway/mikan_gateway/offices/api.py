@@ -137,7 +137,8 @@ class OfficeApi:
             _content_type="application/merge-patch+json",
             _request_timeout=REQUEST_SECONDS,
         )
-        return dict(await self._ask(call, f"changing office {name}"))
+        with around(Step.OFFICE_CHANGE):
+            return dict(await self._ask(call, f"changing office {name}"))
 
     async def apply_status(self, name: str, status: Mapping[str, Any]) -> Manifest:
         """Apply the gateway's share of an Office's status.
@@ -163,7 +164,8 @@ class OfficeApi:
             _content_type="application/apply-patch+yaml",
             _request_timeout=REQUEST_SECONDS,
         )
-        return dict(await self._ask(call, f"writing the status of office {name}"))
+        with around(Step.OFFICE_STATUS):
+            return dict(await self._ask(call, f"writing the status of office {name}"))
 
     async def _ask(self, call: Awaitable[Any], doing: str) -> Any:
         try:

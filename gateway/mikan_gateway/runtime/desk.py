@@ -282,7 +282,9 @@ class AgentDesk:
 
     async def _note_written(self, office: OfficeKey, number: int) -> None:
         try:
-            await self._database.write(lambda connection: note_written(connection, office, number))
+            await self._database.write(
+                lambda connection: note_written(connection, office, number), step=Step.LOG_WRITTEN_COMMIT
+            )
         except StorageError as error:
             # Its next hello says it again.
             logger.warning("how far a log is written is not noted: %s", error, extra={"office": office})

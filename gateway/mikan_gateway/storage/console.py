@@ -8,6 +8,7 @@ from typing import Literal
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from mikan_api.base import OpenModel
+from mikan_api.kill_points import Step
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.tables import console_messages
 
@@ -57,7 +58,7 @@ class ConsoleStore:
             earlier = None if nonce is None else _by_nonce(connection, message.conversation, nonce)
             return (earlier, False) if earlier else (_insert(connection, message, nonce), True)
 
-        stored, _ = await self._database.write(work, self._announce)
+        stored, _ = await self._database.write(work, self._announce, Step.CONSOLE_COMMIT)
         return stored
 
     async def after(self, conversation: str, seq: int, limit: int = 500) -> list[ConsoleMessage]:

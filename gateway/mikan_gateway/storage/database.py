@@ -62,7 +62,8 @@ class Database:
         """
         database = cls(open_backend(url), probe_every)
         try:
-            await database._backend.write(migrate)
+            await database._backend.write(_migrate)
+            after(Step.SCHEMA_COMMIT)
         except BaseException:
             await database._backend.close()
             raise
@@ -163,6 +164,11 @@ class Database:
         for write, result in zip(group, results, strict=True):
             _finish(write, result)
         return True
+
+
+def _migrate(connection: Connection) -> None:
+    migrate(connection)
+    before(Step.SCHEMA_COMMIT)
 
 
 def _settle(write: _Write, error: BaseException) -> None:

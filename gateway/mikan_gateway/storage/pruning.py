@@ -113,5 +113,11 @@ def known_offices(connection: Connection) -> list[OfficeKey]:
     return [OfficeKey(office) for office in connection.execute(select(offices.c.office)).scalars()]
 
 
+def up_to_date_offices(connection: Connection) -> list[OfficeKey]:
+    """Offices whose agents have all of their log."""
+    query = select(offices.c.office).where(offices.c.written_number >= offices.c.last_number)
+    return [OfficeKey(office) for office in connection.execute(query).scalars()]
+
+
 def _time(body: str) -> float:
     return ConsoleMessage.model_validate_json(body).time.timestamp()

@@ -21,8 +21,12 @@ from mikan_gateway.storage.errors import storage_error
 MAX_FILE = 100 * 1024 * 1024
 MAX_OFFICE = 1024 * 1024 * 1024
 """Bytes of uploads that one office may have waiting."""
-BLOB_LIFE = 7 * 86_400.0
-"""Seconds after which an upload that nobody asked for goes."""
+MAX_OFFICE_FILES = 1_000
+"""Uploads that one office may have waiting, however small."""
+LIFE = 7 * 86_400.0
+"""Seconds after which what nobody asked for goes."""
+PART_LIFE = 3_600.0
+"""Seconds after which a file that nothing was added to counts as broken off."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _CHUNK = 1024 * 1024
 
@@ -30,9 +34,16 @@ _CHUNK = 1024 * 1024
 class SpoolDirectory:
     """The spool under one directory: ``<kind>/<office>/<id>``."""
 
-    def __init__(self, root: Path, *, max_file: int = MAX_FILE, max_office: int = MAX_OFFICE) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        max_file: int = MAX_FILE,
+        max_office: int = MAX_OFFICE,
+        max_office_files: int = MAX_OFFICE_FILES,
+    ) -> None:
         self._root = root
-        self._max_file, self._max_office = max_file, max_office
+        self._max_file, self._max_office, self._max_office_files = max_file, max_office, max_office_files
 
     def attachment(self, office: OfficeKey, attachment_id: str) -> Path:
         """Where an attachment lies.
@@ -67,22 +78,35 @@ class SpoolDirectory:
             StorageError: it could not be written.
         """
         path = self.blob(office, blob_id)
-        waiting = await asyncio.to_thread(_size, path.parent)
-        if waiting > self._max_office:
+        files, size = await asyncio.to_thread(_waiting, path.parent)
+        if size > self._max_office or files >= self._max_office_files:
             raise SpoolRefused("too many uploads of this office are waiting to be sent", 507)
         return await self._save(path, content)
 
     async def discard_blob(self, office: OfficeKey, blob_id: str) -> None:
         """Remove an upload that has been sent."""
-        await asyncio.to_thread(self.blob(office, blob_id).unlink, missing_ok=True)
+        with around(Step.FILE_DISCARD):
+            await asyncio.to_thread(self.blob(office, blob_id).unlink, missing_ok=True)
 
     async def discard_attachment(self, office: OfficeKey, attachment_id: str) -> None:
         """Remove an attachment that the office has now."""
-        await asyncio.to_thread(self.attachment(office, attachment_id).unlink, missing_ok=True)
+        with around(Step.FILE_DISCARD):
+            await asyncio.to_thread(self.attachment(office, attachment_id).unlink, missing_ok=True)
 
-    async def sweep(self) -> int:
-        """Remove unfinished files and old uploads; how many."""
-        return await asyncio.to_thread(_sweep, self._root, time.time() - BLOB_LIFE)
+    async def sweep(self, up_to_date: Collection[OfficeKey] = ()) -> int:
+        """Remove what was broken off, and what has waited for too long; how many files.
+
+        Args:
+            up_to_date: offices that have all of their log, and so asked for each attachment that they wanted.
+
+        Raises:
+            StorageError: it could not be removed.
+        """
+        with around(Step.FILE_SWEEP):
+            try:
+                return await asyncio.to_thread(_sweep, self._root, time.time(), up_to_date)
+            except OSError as error:
+                raise storage_error(error) from error
 
     async def sweep_offices(self, existing: Collection[OfficeKey], before: float) -> int:
         """Remove what waits for offices that are gone, if nothing was added to it since a time; how many directories.
@@ -150,12 +174,14 @@ def _publish(staged: Path, path: Path) -> None:
         os.close(directory)
 
 
-def _size(directory: Path) -> int:
+def _waiting(directory: Path) -> tuple[int, int]:
+    """How many files there are, and their bytes."""
     try:
         with os.scandir(directory) as entries:
-            return sum(entry.stat().st_size for entry in entries)
+            sizes = [entry.stat().st_size for entry in entries]
     except FileNotFoundError:
-        return 0
+        return 0, 0
+    return len(sizes), sum(sizes)
 
 
 def _sweep_offices(root: Path, existing: Collection[OfficeKey], before: float) -> int:
@@ -170,9 +196,18 @@ def _sweep_offices(root: Path, existing: Collection[OfficeKey], before: float) -
     return len(gone)
 
 
-def _sweep(root: Path, before: float) -> int:
-    stale = set(root.glob("*/*/.*.part"))
-    stale |= {path for path in root.glob("blobs/*/*") if path.stat().st_mtime < before}
+def _sweep(root: Path, now: float, up_to_date: Collection[OfficeKey]) -> int:
+    waited = {path for path in root.glob("blobs/*/*") if _is_older(path, now - LIFE)}
+    for office in up_to_date:
+        waited |= {path for path in root.glob(f"attachments/{office}/*") if _is_older(path, now - LIFE)}
+    stale = waited | {path for path in root.glob("*/*/.*.part") if _is_older(path, now - PART_LIFE)}
     for path in stale:
         path.unlink(missing_ok=True)
     return len(stale)
+
+
+def _is_older(path: Path, than: float) -> bool:
+    try:
+        return path.stat().st_mtime < than
+    except FileNotFoundError:
+        return False  # just published, fetched or sent

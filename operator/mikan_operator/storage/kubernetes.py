@@ -6,8 +6,8 @@ Over the HTTP layer of ``kubernetes.aio``; its typed models are left aside, sinc
 import json
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,10 +19,42 @@ from mikan_api.exceptions import ConfigError
 from mikan_api.kill_points import Step, around
 from mikan_operator import exceptions as errors
 from mikan_operator.metrics import REQUESTS
-from mikan_operator.storage.kinds import Kind, Manifest
+from mikan_operator.storage.kinds import (
+    EVENT,
+    LEASE,
+    OFFICE,
+    POD,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+    VAULT,
+    Kind,
+    Manifest,
+)
 
 REQUEST_TIMEOUT = 15.0
 PAGE = 500
+WRITES: Mapping[tuple[str, Kind, str], Step] = {
+    ("create", LEASE, ""): Step.LEASE_CREATE,
+    ("replace", LEASE, ""): Step.LEASE_REPLACE,
+    ("create", SERVICE_ACCOUNT, ""): Step.SERVICE_ACCOUNT_CREATE,
+    ("apply", SERVICE_ACCOUNT, ""): Step.SERVICE_ACCOUNT_APPLY,
+    ("create", SECRET, ""): Step.SECRET_CREATE,
+    ("apply", SECRET, ""): Step.SECRET_APPLY,
+    ("create", ROLE, ""): Step.ROLE_CREATE,
+    ("apply", ROLE, ""): Step.ROLE_APPLY,
+    ("create", ROLE_BINDING, ""): Step.ROLE_BINDING_CREATE,
+    ("apply", ROLE_BINDING, ""): Step.ROLE_BINDING_APPLY,
+    ("create", POD, ""): Step.POD_CREATE,
+    ("apply", POD, ""): Step.POD_APPLY,
+    ("delete", POD, ""): Step.POD_DELETE,
+    ("apply", OFFICE, ""): Step.OFFICE_APPLY,
+    ("apply", OFFICE, "status"): Step.OFFICE_STATUS_APPLY,
+    ("apply", VAULT, "status"): Step.VAULT_STATUS_APPLY,
+    ("create", EVENT, ""): Step.EVENT_CREATE,
+}
+"""Every write of the operator: verb, kind, subresource."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +89,13 @@ class KubernetesApi:
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
         """Make an object. Raises `AlreadyExists` where the name is taken."""
         query = {"fieldManager": names.OPERATOR}
-        with around(Step.OBJECT_CREATE):
+        with around_write("create", kind):
             return await self._request("POST", kind.path(self._namespace), query, manifest)
 
     async def replace(self, kind: Kind, name: str, manifest: Manifest) -> Manifest:
         """Write an object as a whole; its resourceVersion is the precondition."""
         query = {"fieldManager": names.OPERATOR}
-        with around(Step.OBJECT_REPLACE):
+        with around_write("replace", kind):
             return await self._request("PUT", kind.path(self._namespace, name), query, manifest)
 
     async def apply(self, kind: Kind, name: str, fields: Manifest, subresource: str = "") -> Manifest:
@@ -72,14 +104,14 @@ class KubernetesApi:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **fields}
         body["metadata"] = {**fields.get("metadata", {}), "name": name}
         path = kind.path(self._namespace, name, subresource)
-        with around(Step.OBJECT_APPLY):
+        with around_write("apply", kind, subresource):
             return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
 
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:
         """Delete exactly the object that was seen. Raises `Conflict` if it has changed since."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
-        with around(Step.OBJECT_DELETE):
+        with around_write("delete", kind):
             await self._request("DELETE", kind.path(self._namespace, name), None, body)
 
     async def _request(
@@ -107,6 +139,12 @@ class KubernetesApi:
             raise translate(method, response.status, text)
         document: Manifest = json.loads(text)
         return document
+
+
+def around_write(verb: str, kind: Kind, subresource: str = "") -> AbstractContextManager[None]:
+    """The places before and after a write."""
+    step = WRITES.get((verb, kind, subresource))
+    return nullcontext() if step is None else around(step)
 
 
 def translate(method: str, status: int, body: bytes) -> errors.ApiError:

@@ -6,24 +6,28 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
-from mikan_api.kill_points import Step, around
 from mikan_operator.exceptions import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from mikan_operator.storage.kinds import OFFICE, POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
+from mikan_operator.storage.kubernetes import WRITES, around_write
 
 Changed = Callable[[Kind, Manifest, bool], None]
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _at(step: Step) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
-    """The step that this write is of `mikan_operator.storage.kubernetes`."""
+def _at(verb: str) -> Callable[[Callable[P, Awaitable[T]]], Callable[P, Coroutine[Any, Any, T]]]:
+    """Reach the places of `mikan_operator.storage.kubernetes`; a write that has none is a fault there."""
 
     def named(write: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
         @wraps(write)
         async def reached(*args: P.args, **kwargs: P.kwargs) -> T:
-            with around(step):
+            given = signature(write).bind(*args, **kwargs).arguments
+            kind, subresource = given["kind"], given.get("subresource", "")
+            assert (verb, kind, subresource) in WRITES, f"{verb} of {kind.plural} {subresource} has no kill points"
+            with around_write(verb, kind, subresource):
                 return await write(*args, **kwargs)
 
         return reached
@@ -101,7 +105,7 @@ class MemoryStore:
         found = [copy.deepcopy(o) for (plural, _), o in self._objects.items() if plural == kind.plural]
         return [o for o in found if not name or (o["metadata"].get("labels") or {}).get(name) == value]
 
-    @_at(Step.OBJECT_CREATE)
+    @_at("create")
     async def create(self, kind: Kind, manifest: Manifest) -> Manifest:
         """Make an object; a pod needs its service account and a binding its role, as the API server says."""
         name = manifest["metadata"].get("name") or f"{manifest['metadata']['generateName']}{next(self._versions)}"
@@ -122,7 +126,7 @@ class MemoryStore:
         stored["metadata"] = {**stored["metadata"], "name": name}
         return copy.deepcopy(self.put(kind, stored))
 
-    @_at(Step.OBJECT_REPLACE)
+    @_at("replace")
     async def replace(self, kind: Kind, name: str, manifest: Manifest) -> Manifest:
         """Write an object as a whole."""
         self.writes.append(("replace", kind.plural, name))
@@ -132,7 +136,7 @@ class MemoryStore:
             raise Conflict("the object has been modified", 409)
         return copy.deepcopy(self.put(kind, manifest))
 
-    @_at(Step.OBJECT_APPLY)
+    @_at("apply")
     async def apply(self, kind: Kind, name: str, fields: Manifest, subresource: str = "") -> Manifest:
         """Merge fields; lists and conditions are replaced, which is all that these tests need of it."""
         self.writes.append(("apply", f"{kind.plural}{'/' if subresource else ''}{subresource}", name))
@@ -155,7 +159,7 @@ class MemoryStore:
                 return stored
         return copy.deepcopy(self._store(kind, stored))
 
-    @_at(Step.OBJECT_DELETE)
+    @_at("delete")
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:
         """Mark a pod as ending; its kubelet lets it go with `vanish`."""
         self.writes.append(("delete", kind.plural, name))

@@ -1,15 +1,25 @@
-"""Places are reached in order, counted, and nothing at all unless the environment names one."""
+"""Places are reached in order, counted, and nothing at all unless the environment names one.
 
+That a process is killed at each of them is for the integration tests, which are parametrised by `kill_points`; that
+there is one wherever something is done that others depend on is looked into here.
+"""
+
+import ast
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
+from telegram import Bot
 
 from mikan_api.exceptions import ConfigError
 from mikan_api.kill_points import VARIABLE, Step, after, arm, around, before, kill_points
+from mikan_gateway.platforms.telegram.requests import METHODS
 
 PACKAGES = [Path(__file__).parents[3] / name for name in ("gateway", "agent", "operator")]
+GATEWAY = PACKAGES[0] / "mikan_gateway"
 
 
 class Killed(BaseException):
@@ -80,6 +90,31 @@ def test_being_armed_is_told(caplog: pytest.LogCaptureFixture) -> None:
 def test_every_step_is_somewhere_in_the_code() -> None:
     code = "\n".join(path.read_text() for package in PACKAGES for path in package.rglob("*.py"))
     assert [step.name for step in Step if f"Step.{step.name}" not in code] == []
+
+
+def test_every_commit_of_the_gateway_is_a_step() -> None:
+    unnamed = []
+    for path in GATEWAY.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("_database.write"):
+                named = [*call.args[2:], *(k.value for k in call.keywords if k.arg == "step")]
+                if not named or not ast.unparse(named[0]).startswith("Step."):
+                    unnamed.append(f"{path.relative_to(GATEWAY)}:{call.lineno}")
+    assert unnamed == []
+
+
+def test_every_method_of_telegram_that_is_called_is_a_step() -> None:
+    code = "\n".join(path.read_text() for path in (GATEWAY / "platforms" / "telegram").glob("*.py"))
+    called = {
+        name for name in re.findall(r"(?:\b|_)bot\.(\w+)", code) if isinstance(getattr(Bot, name, None), FunctionType)
+    }
+    assert {name.replace("_", "") for name in called} == {name.lower() for name in METHODS}
+
+
+def test_every_change_of_an_office_object_is_a_step() -> None:
+    code = (GATEWAY / "offices" / "api.py").read_text()
+    writes = re.findall(r"_objects\.((?:create|patch|replace|delete)\w+)\(", code)
+    assert len(writes) == code.count("around(Step.") == 3
 
 
 def test_every_place_belongs_to_a_process() -> None:

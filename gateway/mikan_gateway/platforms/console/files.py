@@ -13,6 +13,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
 from mikan_api.console import ID_PATTERN, MAX_FILE_BYTES
+from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import SpoolRefused
 from mikan_gateway.storage.errors import storage_error
 
@@ -58,7 +59,8 @@ class ConsoleFiles:
                     await asyncio.to_thread(file.write, piece)
             finally:
                 await asyncio.to_thread(file.close)
-            await asyncio.to_thread(staged.replace, path)
+            with around(Step.CONSOLE_FILE):
+                await asyncio.to_thread(staged.replace, path)
         except OSError as error:
             raise storage_error(error) from error
         finally:
@@ -78,7 +80,8 @@ class ConsoleFiles:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, staged)
             size = staged.stat().st_size
-            staged.replace(path)
+            with around(Step.CONSOLE_FILE):
+                staged.replace(path)
             return size
 
         try:
