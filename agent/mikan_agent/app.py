@@ -31,11 +31,14 @@ from mikan_agent.runtime import Runtime
 from mikan_agent.sandbox import Sandbox, StartingExecutor
 from mikan_agent.session_runners import SessionRunners
 from mikan_agent.sessions.store import SessionStore
+from mikan_agent.subagents.profiles import OfficeProfiles
+from mikan_agent.subagents.subagents import Subagents
 from mikan_agent.tokens import TokenFile
 from mikan_agent.tools.attach import AttachTool
 from mikan_agent.tools.bash import BashTool
 from mikan_agent.tools.edit import EditTool
 from mikan_agent.tools.read import ReadTool
+from mikan_agent.tools.subagent import SubagentTool
 from mikan_agent.tools.write import WriteTool
 from mikan_agent.transfers import HttpTransfers
 from mikan_agent.uploads import RunUploads
@@ -86,11 +89,12 @@ class Agent:
             config.sandbox_mode, make_executor or pod_executor_for(config, self.office), self._clock
         )
         self._models = HttpModelClient(config.models_url, TokenFile(config.tokens / names.TOKEN_FILE_MODELS))
-        tools = (ReadTool(), BashTool(), EditTool(), WriteTool(), AttachTool())
+        tools = (ReadTool(), BashTool(), EditTool(), WriteTool(), AttachTool(), SubagentTool())
         services = Services(
             office=self.office,
             models=self._models,
             toolbox=Toolbox(tools, self._sandbox, self._clock),
+            subagents=Subagents(self._models, self._clock, retries or Retries(), OfficeProfiles(workspace).read),
             sandbox=self._sandbox,
             memories=OfficeMemories(self.office, workspace),
             files=attachments,

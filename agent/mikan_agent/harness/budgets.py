@@ -10,8 +10,8 @@ from mikan_api.settings import Budgets
 class Spending:
     """The consumption of a run beside its caps."""
 
-    def __init__(self, budgets: Budgets) -> None:
-        self._budgets = budgets
+    def __init__(self, budgets: Budgets, parent: "Spending | None" = None) -> None:
+        self._budgets, self._parent = budgets, parent
         self._calls = 0
         self._input = 0
         self._output = 0
@@ -32,6 +32,10 @@ class Spending:
         """How long the run may take."""
         return parse_duration(self._budgets.duration).total_seconds() if self._budgets.duration else None
 
+    def child(self, budgets: Budgets) -> "Spending":
+        """Of work that is delegated: it has caps of its own, and counts here as well."""
+        return Spending(budgets, self)
+
     def begin_call(self) -> None:
         """Count a model call that is about to be made.
 
@@ -42,6 +46,8 @@ class Spending:
         cap = self._budgets.model_calls
         if cap is not None and self._calls >= cap:
             raise BudgetExceeded(f"model calls: {cap} allowed")
+        if self._parent is not None:
+            self._parent.begin_call()
         self._calls += 1
 
     def add(self, usage: CallUsage) -> None:
@@ -49,6 +55,8 @@ class Spending:
         self._input += usage.input + usage.cache_read + usage.cache_write
         self._output += usage.output
         self._cost += usage.cost.total
+        if self._parent is not None:
+            self._parent.add(usage)
 
     def check(self) -> None:
         """Compare with the caps of tokens and cost.

@@ -111,7 +111,7 @@ class Tally:
     told: bool = False
     """Whether a model's own count is in it, which holds prompt and tools as well."""
     since: int = -1
-    """Unix milliseconds; counts of calls until then were of messages that a summary has replaced."""
+    """Unix milliseconds; counts of calls before then were of messages that a summary has replaced."""
 
     def with_message(self, message: Message) -> "Tally":
         """With another message after these."""
@@ -123,7 +123,7 @@ class Tally:
 
     def _counts(self, message: AssistantMessage) -> bool:
         told = message.usage.total_tokens > 0 and message.stop_reason not in {"error", "aborted"}
-        return told and message.timestamp > self.since
+        return told and message.timestamp >= self.since
 
     def of_call(self, system: int) -> int:
         """Of a call; ``system``: of the prompt and the tools that come before the messages."""

@@ -32,7 +32,8 @@ from mikan_agent.sandbox import Sandbox
 from mikan_agent.sessions.model_choice import note_model
 from mikan_agent.sessions.seeding import seed
 from mikan_agent.sessions.session import Session
-from mikan_agent.tools.tool import ToolContext, Uploads
+from mikan_agent.subagents.subagents import Parent, Subagents
+from mikan_agent.tools.tool import Delegate, ToolContext, Uploads
 from mikan_api.layout import Office
 from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
 from mikan_api.session_keys import SessionKey
@@ -69,6 +70,7 @@ class Services:
     office: Office
     models: ModelClient
     toolbox: Toolbox
+    subagents: Subagents
     sandbox: Sandbox
     memories: Memories
     files: Files
@@ -191,17 +193,30 @@ class SessionRunner:
             origin=_origin(run),
             responder=run.responder,
             system=system,
-            context=lambda: self._tool_context(run),
+            context=lambda: self._tool_context(run, spending),
             interrupted=lambda: run.cut is not None,
         )
 
-    def _tool_context(self, run: ActiveRun) -> ToolContext:
+    def _tool_context(self, run: ActiveRun, spending: Spending) -> ToolContext:
         return ToolContext(
             executor=self._services.sandbox.executor,
             directory=self._services.office.directory,
             uploads=self._services.uploads(run),
             can_upload=run.request.info.can_upload,
+            delegate=self._delegate(run, spending),
         )
+
+    def _delegate(self, run: ActiveRun, spending: Spending) -> Delegate:
+        parent = Parent(
+            llm=run.request.llm,
+            spending=spending,
+            toolbox=self._services.toolbox,
+            hooks=self._hooks,
+            origin=_origin(run),
+            context=lambda: self._tool_context(run, spending),
+            interrupted=lambda: run.cut is not None,
+        )
+        return lambda request, progress: self._services.subagents.run(request, parent, progress)
 
     async def _answer(self, run: ActiveRun, message: AssistantMessage, turn: Turn) -> None:
         text = run.responder.text.whole

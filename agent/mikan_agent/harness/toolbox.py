@@ -5,6 +5,7 @@ Whatever a tool raises becomes a result that the model can act on; only a cancel
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mikan_agent.clock import Clock, unix_ms
@@ -28,9 +29,14 @@ class Toolbox:
 
     def __init__(self, tools: Sequence[Tool], sandbox: Sandbox, clock: Clock) -> None:
         self._tools = {tool.name: tool for tool in tools}
+        self.names = tuple(self._tools)
         self._sandbox, self._clock = sandbox, clock
         self.schemas: list[dict[str, Any]] = [schema(tool) for tool in tools]
         """The tools in the form of OpenAI's ``tools``."""
+
+    def only(self, names: Sequence[str]) -> "Toolbox":
+        """The same tools, but only those named."""
+        return Toolbox([self._tools[name] for name in names], self._sandbox, self._clock)
 
     def parallel(self, call: ToolCall) -> bool:
         """Whether a call may run beside others of its kind: it changes nothing that they could see."""
@@ -50,13 +56,17 @@ class Toolbox:
         ``context`` is asked once the sandbox is there.
         """
         label, output, failed = one_line(call.name or "tool"), text_output(""), True
+
+        async def progress(words: str) -> None:
+            await responder.tool_status(call.id, one_line(f"{label}: {words}"), "running")
+
         try:
             tool, arguments = self._checked(call, fault)
             label = tool.label(arguments)
             await responder.tool_status(call.id, label, "running")
             await self._sandbox.ready(responder)
             with around(Step.TOOL_RUN):
-                output = await tool.run(arguments, context())
+                output = await tool.run(arguments, replace(context(), progress=progress))
             failed = output.failed
         except (ToolError, ExecutorError, TransferFailed) as error:
             output = text_output(f"{error}. {_UNKNOWN}" if isinstance(error, ConnectionLost) else str(error))

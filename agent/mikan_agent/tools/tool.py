@@ -4,7 +4,7 @@ A tool's errors for the model are `ToolError`s and `ExecutorError`s: both become
 run. Everything else is our fault and is logged.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 from mikan_agent.exceptions import ToolError
 from mikan_agent.executor.ports import Executor
 from mikan_agent.messages import Content, TextContent
+from mikan_agent.subagents.request import SubagentRequest, SubagentResult
 from mikan_api.base import ApiModel
 
 
@@ -21,6 +22,15 @@ class ToolArguments(ApiModel):
     """Base of every tool's arguments: closed, so that a misspelt one is told to the model."""
 
     label: str = Field(default="", max_length=200, description="What this does, in a few words, for those who watch")
+
+
+class Delegate(Protocol):
+    """Has a subagent do something."""
+
+    async def __call__(
+        self, request: SubagentRequest, progress: Callable[[str], Awaitable[None]] | None
+    ) -> SubagentResult:
+        """Its result; a failure is a status, too."""
 
 
 class Uploads(Protocol):
@@ -43,6 +53,10 @@ class ToolContext:
     """The office as commands see it: where relative paths start."""
     uploads: Uploads
     can_upload: bool = True
+    delegate: Delegate | None = None
+    """Runs a subagent; absent inside one."""
+    progress: Callable[[str], Awaitable[None]] | None = None
+    """Tells those who watch, in a few words, what the call is doing."""
 
     def resolve(self, path: str) -> PurePosixPath:
         """A path as a model wrote it, absolute; ``..`` is left for the sandbox to resolve."""

@@ -64,7 +64,7 @@ def test_without_a_count_prompt_and_tools_are_added() -> None:
 def test_a_count_from_before_a_compaction_is_of_messages_that_are_gone() -> None:
     tally = Tally().with_message(CompactionSummaryMessage(summary="s" * 40, timestamp=10))
     assert tally.with_message(answer("x" * 40, tokens=90_000, timestamp=5)).of_call(0) == 20
-    assert tally.with_message(answer("x" * 40, tokens=90_000, timestamp=11)).of_call(0) == 90_000
+    assert tally.with_message(answer("x" * 40, tokens=90_000, timestamp=10)).of_call(0) == 90_000
 
 
 def test_a_failed_answers_count_is_not_believed() -> None:
@@ -80,7 +80,15 @@ def test_a_cut_keeps_about_what_is_wanted() -> None:
 
 
 def test_a_cut_inside_a_turn_keeps_its_question() -> None:
-    messages: list[Message] = [user("old"), answer(), user("the question"), answer("", "1"), result("1"), answer("", "2"), result("2")]
+    messages: list[Message] = [
+        user("old"),
+        answer(),
+        user("the question"),
+        answer("", "1"),
+        result("1"),
+        answer("", "2"),
+        result("2"),
+    ]
     assert find_cut(messages, 10) == Cut(0, 5, question="the question")
 
 

@@ -1,0 +1,1 @@
+"""Delegated work: one task, a named profile, an isolated run, one result."""
