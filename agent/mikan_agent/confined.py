@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -89,14 +89,14 @@ class ConfinedDirectory:
             raise TooLarge(f"{path!r} is larger than {limit} bytes")
         return content
 
-    def write(self, path: str, content: bytes, mode: int = FILE_MODE) -> None:
+    def write(self, path: str, content: bytes | Iterable[bytes], mode: int = FILE_MODE) -> None:
         """Replace a file as a whole, durably: readers see the old content or the new. A link there is replaced."""
         with self._parent(path) as (parent, name), translated(path):
             staged = f".{name[:200]}.{secrets.token_hex(6)}.tmp"
             try:
                 descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=parent)
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
+                    file.writelines([content] if isinstance(content, bytes) else content)
                     file.flush()
                     os.fsync(descriptor)
                 os.rename(staged, name, src_dir_fd=parent, dst_dir_fd=parent)

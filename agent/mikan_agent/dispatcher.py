@@ -124,7 +124,7 @@ class Dispatcher:
 
     async def _reset(self, frame: Reset) -> dict[str, object]:
         with around(Step.SESSION_RESET):
-            return {"file": await self._runtime.reset(frame.session_key)}
+            return {"file": await self._runtime.reset(frame.session_key, frame.log_number)}
 
     async def _sessions(self) -> dict[str, object]:
         files = await self._store.files()

@@ -50,8 +50,8 @@ class RunnerSource(Protocol):
     async def exists(self, key: SessionKey) -> bool:
         """Whether the session has a file already."""
 
-    async def reset(self, key: SessionKey) -> str:
-        """Begin afresh; the session must be closed. Returns the new file's name."""
+    async def reset(self, key: SessionKey, log_number: int) -> str:
+        """Begin afresh after this entry of the log; the session must be closed. Returns the new file's name."""
 
 
 class LogWaiter(Protocol):
@@ -137,7 +137,7 @@ class Runtime:
         if run is not None:
             self._end(run, Cut.STOPPED)
 
-    async def reset(self, key: SessionKey) -> str:
+    async def reset(self, key: SessionKey, log_number: int = 0) -> str:
         """Stop what runs for a key and begin a fresh session; waiting runs go to that one.
 
         Raises:
@@ -148,7 +148,7 @@ class Runtime:
             lane.current.cut_short(Cut.STOPPED)
         async with lane.turn:
             await self._close(lane)
-            return await self._runners.reset(key)
+            return await self._runners.reset(key, log_number)
 
     def drain(self) -> None:
         """Take no new run; hand back every run of which nothing is on disk."""

@@ -23,6 +23,6 @@ class SessionRunners:
         suffix = thread_suffix_of(key)
         return suffix is None or await asyncio.to_thread(self._directory.exists, thread_file_name(suffix))
 
-    async def reset(self, key: SessionKey) -> str:
-        """Begin afresh; returns the new file's name."""
-        return await self._store.reset(key)
+    async def reset(self, key: SessionKey, log_number: int) -> str:
+        """Begin afresh after this entry of the log (0: after what is on disk); returns the new file's name."""
+        return await self._store.reset(key, log_number or self._services.log.last_number)

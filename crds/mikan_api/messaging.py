@@ -62,6 +62,8 @@ class ConversationMessage(OpenModel):
     text: str = ""
     attachments: tuple[Attachment, ...] = ()
     time: datetime
+    session_key: SessionKey | None = None
+    """In the log: the session that it belongs to; of what we posted, the one that it was posted for."""
 
 
 class ConversationEvent(OpenModel):

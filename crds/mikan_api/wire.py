@@ -111,7 +111,7 @@ class RunRequest(OpenModel):
     session_key: SessionKey
     event: ConversationEvent
     log_number: int
-    """The run's own message is the log entry of this number (0: it is no message, as with a scheduled event)."""
+    """The run's own message is the log entry of this number. A scheduled event is none: the last entry before it."""
     kind: Literal["message", "scheduled"] = "message"
     info: MessagingInfo
     llm: Llm
@@ -140,6 +140,8 @@ class Reset(OpenModel):
     type: Literal["reset"] = "reset"
     id: str
     session_key: SessionKey
+    log_number: int = 0
+    """The fresh session hears nothing of log entries up to this number (0: of none that is on disk by now)."""
 
 
 class LogBatch(OpenModel):

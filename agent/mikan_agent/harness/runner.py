@@ -29,8 +29,9 @@ from mikan_agent.messages import AssistantMessage
 from mikan_agent.records.log import PlatformLog
 from mikan_agent.run import ActiveRun, Cut, Phase
 from mikan_agent.sandbox import Sandbox
+from mikan_agent.sessions.chat_history import catch_up, keep_out
+from mikan_agent.sessions.form import Mark
 from mikan_agent.sessions.model_choice import note_model
-from mikan_agent.sessions.seeding import seed
 from mikan_agent.sessions.session import Session
 from mikan_agent.subagents.subagents import Parent, Subagents
 from mikan_agent.tools.tool import Delegate, ToolContext, Uploads
@@ -162,21 +163,29 @@ class SessionRunner:
     async def _begin(self, run: ActiveRun, prompt: str) -> None:
         """Record the message, then tell that the run has started."""
         await self._session.repair()
-        services, number = self._services, run.request.log_number
-        await settled(seed(self._session, self._key, services.log, number, services.clock.now()))
-        attachments = self._services.office.attachments
-        now = unix_ms(self._services.clock)
-        message = build_user_message(_worded(run.request, prompt), attachments, self._services.files.failures(), now)
         if run.request.kind == "scheduled":
             run.responder.text.hold(SILENT)
         run.phase = Phase.BEGUN
-        await settled(note_model(self._session, run.request.llm))
-        await settled(self._session.append_message(message))
+        mark = self._session.last_mark
+        if mark is None or mark.run != run.run_id:  # else an earlier process recorded it, and died
+            await settled(self._record(run.request, prompt))
         await settled(run.responder.emit(RunStarted()))
+
+    async def _record(self, request: RunRequest, prompt: str) -> None:
+        services, session = self._services, self._session
+        before = request.log_number - (request.kind == "message")
+        await catch_up(session, self._key, services.log, before, services.clock.now())
+        await note_model(session, request.llm)
+        failures, now = services.files.failures(), unix_ms(services.clock)
+        message = build_user_message(_worded(request, prompt), services.office.attachments, failures, now)
+        known = max(request.log_number, session.known_log or 0)
+        await session.append_message(message, Mark(request.run_id, known))
 
     async def _blocked(self, run: ActiveRun, reason: str) -> RunFinished:
         run.phase = Phase.ENDING
         logger.info("run blocked by an extension", extra={"run": run.run_id})
+        # Else it would be told with what was written meanwhile.
+        await settled(keep_out(self._session, run.request.log_number))
         await run.responder.diagnostic(reason, "warning")
         return RunFinished(outcome=RunOutcome.COMPLETED, detail="blocked by an extension")
 

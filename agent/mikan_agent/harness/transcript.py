@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mikan_agent.harness.compaction import Tally
 from mikan_agent.harness.openai_form import JsonObject, build_messages
 from mikan_agent.messages import Message
+from mikan_agent.sessions.context import message_of
 from mikan_agent.sessions.session import Session
 from mikan_agent.sessions.tree import Entry, EntryId
 
@@ -45,9 +46,10 @@ class Transcript:
         messages: list[Message] = []
         entry: Entry | None = self._session.get(leaf)
         while entry is not None and entry.id != last:
-            if entry.type != "message" or entry.message is None:
+            if entry.type == "compaction":
                 return None
-            messages.append(entry.message)
+            if (message := message_of(entry)) is not None:
+                messages.append(message)
             entry = entry.parent
         return None if entry is None else messages[::-1]
 

@@ -53,8 +53,21 @@ class AppendFile:
         os.lseek(self._open_descriptor(), 0, os.SEEK_SET)
         return os.fdopen(self._open_descriptor(), "rb", buffering=1 << 20, closefd=False)
 
-    def append(self, lines: bytes, durable: bool) -> None:
+    def read_at(self, offset: int, length: int) -> bytes:
+        """A part of the content.
+
+        Raises:
+            FileClosed: after `close`.
+            StorageFailed: the system refused.
+        """
+        with translated(self.name):
+            return os.pread(self._open_descriptor(), length, offset)
+
+    def append(self, lines: bytes, durable: bool) -> int:
         """Add whole lines, line breaks included: all of them, or nothing.
+
+        Returns:
+            Where they begin.
 
         Raises:
             FileClosed: after `close`.
@@ -72,6 +85,7 @@ class AppendFile:
                 self._take_back(descriptor, size)
                 raise
         self.needs_break = False
+        return size + len(content) - len(lines)
 
     def _take_back(self, descriptor: int, size: int) -> None:
         had_break, self.needs_break = not self.needs_break, True

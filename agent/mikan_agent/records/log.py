@@ -7,10 +7,10 @@ twice: what the file has already is skipped. One JSON object a line, for people,
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from mikan_agent.clock import Clock, SystemClock
 from mikan_agent.confined import ConfinedDirectory
@@ -20,6 +20,8 @@ from mikan_agent.records.lines import Damaged, decode, encode, iso, read_lines_b
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step, around
 from mikan_api.messaging import LogEntry
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +43,10 @@ class LogRecord:
     """Workspace-relative paths."""
     thread: str | None
     is_bot: bool
+    is_own: bool = False
+    """We posted it ourselves."""
+    session: str | None = None
+    """The session key that it belongs to; of what we posted, the one that it was posted for. Not always known."""
 
 
 class PlatformLog:
@@ -85,9 +91,12 @@ class PlatformLog:
         """
         return await asyncio.to_thread(self._append, batch, after)
 
-    async def recent(self, limit: int) -> list[LogRecord]:
-        """The last ``limit`` readable lines, oldest first."""
-        return await asyncio.to_thread(self._recent, limit)
+    async def look_back(self, look: Callable[[Iterator[LogRecord]], T]) -> T:
+        """What ``look`` makes of the readable lines, the newest first.
+
+        It is called in a thread, and reads no further than it looks.
+        """
+        return await asyncio.to_thread(self._look_back, look)
 
     async def close(self) -> None:
         """Let others open the file; a second call does nothing."""
@@ -139,10 +148,9 @@ class PlatformLog:
                 self._last = fresh[-1].number
             return self._last
 
-    def _recent(self, limit: int) -> list[LogRecord]:
+    def _look_back(self, look: Callable[[Iterator[LogRecord]], T]) -> T:
         with self._directory.open(LOG_FILE) as file:
-            found = [record for record, _ in zip(_records_backwards(file), range(limit), strict=False)]
-        return found[::-1]
+            return look(_records_backwards(file))
 
     def _opened(self) -> AppendFile:
         if self._file is None:
@@ -170,6 +178,10 @@ def log_line(entry: LogEntry, office_key: OfficeKey) -> dict[str, object]:
         "thread": message.thread_id,
         "isBot": entry.from_bot or message.author.is_bot,
     }
+    if entry.from_bot:
+        line["isOwn"] = True
+    if message.session_key is not None:
+        line["session"] = message.session_key
     missing = [{"name": a.name, "error": a.error} for a in message.attachments if a.error is not None]
     return line | ({"missingAttachments": missing} if missing else {})
 
@@ -211,4 +223,6 @@ def parse_log_line(raw: dict[str, object]) -> LogRecord:
         attachments=tuple(a for a in attachments if isinstance(a, str)) if isinstance(attachments, list) else (),
         thread=text("thread") or None,
         is_bot=raw.get("isBot") is True,
+        is_own=raw.get("isOwn") is True,
+        session=text("session") or None,
     )

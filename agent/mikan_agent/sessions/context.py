@@ -1,10 +1,10 @@
-"""What a model gets to see of a session: pure functions from a path through the tree to messages.
+"""What a model gets to see of a session: pure functions from a place in the tree to messages.
 
 Rules: ``packages/coding-agent/docs/session.md`` of badlogic/pi-mono, section "Context Building"; tool calls and results
 never part (behaviour, "Harness").
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mikan_agent.messages import (
@@ -17,7 +17,8 @@ from mikan_agent.messages import (
     ToolResultMessage,
     parse_message,
 )
-from mikan_agent.sessions.tree import Entry, EntryId, milliseconds, text_field
+from mikan_agent.sessions.form import milliseconds, text_field
+from mikan_agent.sessions.tree import Entry, EntryId
 
 LOST_RESULT = "The run ended before this tool call's result was recorded. It may or may not have taken effect."
 
@@ -44,20 +45,25 @@ class SessionContext:
 _Item = tuple[Message, EntryId]
 
 
-def build_context(path: Sequence[Entry]) -> SessionContext:
-    """The context at the end of a path that starts at the root."""
-    compaction = next((i for i in reversed(range(len(path))) if path[i].type == "compaction"), None)
-    items = list(pair_tool_calls(_visible(path, compaction)))
+def build_context(leaf: Entry | None) -> SessionContext:
+    """The context at an entry. Only what a model sees is read, however much a compaction stands for."""
+    if leaf is None:
+        return SessionContext()
+    items = list(pair_tool_calls(_said(_visible(leaf))))
     return SessionContext(
         messages=tuple(message for message, _ in items),
         entry_ids=tuple(entry_id for _, entry_id in items),
-        model=next(filter(None, map(model_of, reversed(path))), None),
-        thinking_level=next(filter(None, map(thinking_level_of, reversed(path))), "off"),
+        model=chosen_model(leaf),
+        thinking_level=chosen_thinking_level(leaf),
     )
 
 
-def model_of(entry: Entry) -> ModelChoice | None:
-    """The model that an entry chooses or answers with."""
+def chosen_model(leaf: Entry | None) -> ModelChoice | None:
+    """The model that was chosen, or answered, last."""
+    return None if leaf is None else next(filter(None, map(_model_of, leaf.ancestry())), None)
+
+
+def _model_of(entry: Entry) -> ModelChoice | None:
     if entry.type == "model_change":
         return ModelChoice(text_field(entry.raw, "provider"), text_field(entry.raw, "modelId"))
     raw = entry.raw.get("message") if entry.type == "message" else None
@@ -66,21 +72,31 @@ def model_of(entry: Entry) -> ModelChoice | None:
     return None
 
 
-def thinking_level_of(entry: Entry) -> str:
-    """The thinking level that an entry chooses; empty: none."""
-    return text_field(entry.raw, "thinkingLevel") if entry.type == "thinking_level_change" else ""
+def chosen_thinking_level(leaf: Entry | None) -> str:
+    """The thinking level that was chosen last."""
+    entry = None if leaf is None else leaf.last_thinking_level
+    while entry is not None:
+        if level := text_field(entry.raw, "thinkingLevel"):
+            return level
+        entry = None if entry.parent is None else entry.parent.last_thinking_level
+    return "off"
 
 
-def _visible(path: Sequence[Entry], compaction: int | None) -> Iterable[_Item]:
-    """Messages of the path; after a compaction its summary, then what it kept, then what came later."""
-    shown = path
-    if compaction is not None:
-        first_kept = text_field(path[compaction].raw, "firstKeptEntryId")
-        kept = next((i for i in range(compaction) if path[i].id == first_kept), compaction)
-        shown = (path[compaction], *path[kept:compaction], *path[compaction + 1 :])
-    for index, entry in enumerate(shown):
-        if entry.type == "compaction" and (compaction is None or index > 0):
-            continue  # an earlier compaction: the last one's summary carries it on
+def _visible(leaf: Entry) -> Iterable[Entry]:
+    """The path to an entry; after a compaction that, then what it kept, then what came later."""
+    compaction = leaf.last_compaction
+    if compaction is None:
+        yield from leaf.path()
+        return
+    yield compaction
+    kept = compaction.since(text_field(compaction.raw, "firstKeptEntryId"))[:-1]
+    later = leaf.since(compaction.id)[1:]
+    # Of an earlier compaction among them nothing is said: the last one's summary carries it on.
+    yield from (entry for entry in [*kept, *later] if entry.type != "compaction")
+
+
+def _said(entries: Iterable[Entry]) -> Iterable[_Item]:
+    for entry in entries:
         message = message_of(entry)
         if message is not None:
             yield message, entry.id
@@ -153,10 +169,10 @@ def _lost_results(answer: _Item | None, waiting: Mapping[str, ToolCall]) -> Iter
             yield lost_result(call, answer[0].timestamp), answer[1]
 
 
-def missing_results(path: Sequence[Entry]) -> list[ToolCall]:
-    """Calls of the path's last answer that have no result yet; empty if anything but results came after it."""
+def missing_results(leaf: Entry | None) -> list[ToolCall]:
+    """Calls of the last answer that have no result yet; empty if anything but results came after it."""
     answered: set[str] = set()
-    for entry in reversed(path):
+    for entry in leaf.ancestry() if leaf is not None else ():
         message = message_of(entry)
         if isinstance(message, AssistantMessage):
             return [call for call in message.tool_calls if call.id not in answered]

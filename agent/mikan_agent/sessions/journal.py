@@ -4,7 +4,9 @@ The cost of an append does not depend on the size of the file. Two exceptions: a
 beside the kept original, and a torn last line is moved aside (known fault "Crash in the middle of an append").
 """
 
+import io
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -13,8 +15,9 @@ from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.lines import Damaged, Line, decode, is_object, read_lines
 from mikan_agent.sessions.exceptions import InvalidHeader
+from mikan_agent.sessions.form import VERSION, Header, read_stub
 from mikan_agent.sessions.migration import migrated_header, migrated_lines
-from mikan_agent.sessions.tree import VERSION, Header, SessionTree, read_stub
+from mikan_agent.sessions.tree import ReadAt, SessionTree
 from mikan_api.kill_points import Step, around
 
 logger = logging.getLogger(__name__)
@@ -31,39 +34,66 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Torn:
+    """A last line that a crash cut."""
+
+    line: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a session file holds."""
+    """What a session file holds. Entries are read from the file when they are looked at, so it stays open."""
 
     header: Header
     tree: SessionTree
     problems: tuple[Problem, ...]
-    torn: Line | None = None
-    """The last line, if a crash cut it."""
+    torn: Torn | None = None
     ends_open: bool = False
     """The last line is whole, but its line break is missing."""
 
 
 def load(file: BinaryIO) -> Loaded:
-    """Read a session from the start of its file, in one pass; older versions are migrated in memory.
+    """Read a session from its file, in one pass; an older version is migrated in memory.
 
     Raises:
         InvalidHeader: the first line is no usable header.
     """
-    lines = read_lines(file)
-    header, _ = _read_header(lines)
-    tree, problems, last, torn = SessionTree(), list[Problem](), None, None
-    for line in lines if header.version == VERSION else _migrated(header, lines):
-        last = line
+    file.seek(0)
+    header = read_header(file)
+    if header.version != VERSION:
+        file.seek(0)
+        return load(io.BytesIO(b"".join(_migrated(file))))
+    return _load(file, header, _reader(file))
+
+
+def _load(file: BinaryIO, header: Header, read: ReadAt) -> Loaded:
+    """Takes in each line by itself: there may be 100,000, so nothing is made for one that is not kept."""
+    file.seek(0)
+    tree, problems, torn = SessionTree(read), list[Problem](), None
+    offset, line, number = 0, b"\n", 0
+    begun = False
+    for number, line in enumerate(file, start=1):
         try:
-            if not tree.add(read_stub(line.content), line.content):
-                problems.append(Problem(line.number, "its parent is missing; it hangs on the entry before it"))
+            if begun and not tree.add(read_stub(line), offset, len(line)):
+                problems.append(Problem(number, "its parent is missing; it hangs on the entry before it"))
+            begun = begun or not line.isspace()
         except Damaged as damage:
-            if line.complete or is_object(line.content):
-                problems.append(Problem(line.number, str(damage)))
+            if line.isspace():
+                pass
+            elif line.endswith(b"\n") or is_object(line):
+                problems.append(Problem(number, str(damage)))
             else:
-                torn = line
-    ends_open = last is not None and not last.complete and torn is None
+                torn = Torn(number, offset)
+        offset += len(line)
+    ends_open = torn is None and not line.endswith(b"\n")
     return Loaded(header, tree, tuple(problems), torn, ends_open)
+
+
+def _reader(file: BinaryIO) -> ReadAt:
+    if isinstance(file, io.BytesIO):
+        return lambda offset, length: bytes(file.getbuffer()[offset : offset + length])
+    return lambda offset, length: os.pread(file.fileno(), length, offset)
 
 
 def read_header(file: BinaryIO) -> Header:
@@ -86,18 +116,21 @@ def _read_header(lines: Iterator[Line]) -> tuple[Header, dict[str, object]]:
     return Header.parse(raw), raw
 
 
-def _migrated(header: Header, lines: Iterable[Line]) -> Iterator[Line]:
+def _migrated(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an older file as version 3."""
+    lines = read_lines(file)
+    header, raw = _read_header(lines)
+    yield migrated_header(raw)
     last: Line | None = None
 
-    def remembered() -> Iterator[Line]:
+    def remembered() -> Iterable[Line]:
         nonlocal last
         for line in lines:
             last = line
             yield line
 
     for content in migrated_lines(header, remembered()):
-        if last is not None:
-            yield Line(last.number, last.offset, content, last.complete)
+        yield content + b"\n" if last is None or last.complete else content
 
 
 def open_journal(directory: ConfinedDirectory, name: str, stamp: str) -> tuple[AppendFile, Loaded]:
@@ -111,11 +144,11 @@ def open_journal(directory: ConfinedDirectory, name: str, stamp: str) -> tuple[A
     try:
         file = _migrated_if_old(directory, file, stamp)
         with file.reading() as content:
-            loaded = load(content)
+            loaded = _load(content, read_header(content), file.read_at)
         problems = list(loaded.problems)
         if loaded.torn is not None:
             kept_in = file.set_tail_aside(loaded.torn.offset, stamp)
-            problems.append(Problem(loaded.torn.number, "the last line was cut off", kept_in))
+            problems.append(Problem(loaded.torn.line, "the last line was cut off", kept_in))
         file.needs_break = loaded.ends_open
     except BaseException:
         file.close()
@@ -127,15 +160,13 @@ def open_journal(directory: ConfinedDirectory, name: str, stamp: str) -> tuple[A
 
 def _migrated_if_old(directory: ConfinedDirectory, file: AppendFile, stamp: str) -> AppendFile:
     with file.reading() as content:
-        lines = read_lines(content)
-        header, raw = _read_header(lines)
-        if header.version == VERSION:
-            return file
-        bodies = [line.content + b"\n" * line.complete for line in _migrated(header, lines)]
-    original = f"{file.name}.v{header.version}-{stamp}"
+        version = read_header(content).version
+    if version == VERSION:
+        return file
+    original = f"{file.name}.v{version}-{stamp}"
     directory.copy(file.name, original)
-    with around(Step.SESSION_MIGRATE):
-        directory.write(file.name, migrated_header(raw) + b"".join(bodies))
+    with file.reading() as content, around(Step.SESSION_MIGRATE):
+        directory.write(file.name, _migrated(content))
     logger.info("session file migrated", extra={"file": file.name, "original": original})
     migrated = AppendFile.open(directory, file.name)
     file.close()

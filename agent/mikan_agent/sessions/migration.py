@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from mikan_agent.records.lines import Damaged, Line, decode, encode
-from mikan_agent.sessions.tree import VERSION, Header
+from mikan_agent.sessions.form import VERSION, Header
 
 
 def migrated_lines(header: Header, lines: Iterable[Line]) -> Iterator[bytes]:

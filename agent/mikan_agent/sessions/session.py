@@ -16,47 +16,40 @@ from typing import Protocol, Self
 from mikan_agent.clock import Clock
 from mikan_agent.messages import Content, Message
 from mikan_agent.records.lines import encode, iso
-from mikan_agent.sessions.context import SessionContext, build_context, lost_result, missing_results
+from mikan_agent.sessions.context import SessionContext, build_context, lost_result, message_of, missing_results
+from mikan_agent.sessions.form import Header, Mark, Stub, text_field
 from mikan_agent.sessions.journal import Loaded, Problem
-from mikan_agent.sessions.tree import Entry, EntryId, Header, SessionTree, Stub, text_field
+from mikan_agent.sessions.tree import Entry, EntryId
 from mikan_api.kill_points import Step, around
 
 
-class SessionFile(Protocol):
-    """Where a session's entries go, as `AppendFile` has it."""
-
-    name: str
+class LineFile(Protocol):
+    """What a session is written to (`mikan_agent.records.append_file.AppendFile`, or memory)."""
 
     @property
-    def closed(self) -> bool:
-        """Nothing can be appended any more."""
+    def name(self) -> str: ...
 
-    def append(self, lines: bytes, durable: bool) -> None:
-        """Add whole lines: all of them, or nothing."""
+    @property
+    def closed(self) -> bool: ...
 
-    def sync(self) -> None:
-        """Make what was appended durable."""
+    def append(self, lines: bytes, durable: bool) -> int: ...
 
-    def close(self) -> None:
-        """Let others open it."""
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Session:
     """An open session file. Use as an async context manager, or `close` it."""
 
-    def __init__(
-        self, file: SessionFile, loaded: Loaded, path: PurePosixPath, clock: Clock, created: bool = False
-    ) -> None:
-        self._file: SessionFile = file
-        self._tree: SessionTree = loaded.tree
+    def __init__(self, file: LineFile, loaded: Loaded, path: PurePosixPath, clock: Clock) -> None:
+        self._file = file
+        self._tree = loaded.tree
         self._clock = clock
         self._writing = threading.Lock()
         self.header: Header = loaded.header
         self.problems: Sequence[Problem] = loaded.problems
         """What was wrong with the file when it was opened; each is logged already."""
-        self.created = created
-        """There was no file before: to be seeded (`mikan_agent.sessions.seeding`). A reset leaves an empty session that
-        is not."""
         self.path = path
         """The real path of the file, for `Header.parent_session` and for people."""
 
@@ -80,8 +73,13 @@ class Session:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was ever said here."""
-        return not self._tree.entries
+        """Nothing is said on this branch."""
+        return self.leaf is None or all(message_of(entry) is None for entry in self.leaf.ancestry())
+
+    @property
+    def leaf(self) -> Entry | None:
+        """What the next entry will hang on; ``None``: it will be a root."""
+        return self._tree.leaf
 
     @property
     def leaf_id(self) -> EntryId | None:
@@ -91,8 +89,18 @@ class Session:
     @property
     def name(self) -> str:
         """The display name that was set last."""
-        infos = (e for e in reversed(self._tree.entries) if e.type == "session_info")
-        return next((text_field(entry.raw, "name") for entry in infos), "")
+        infos = self._tree.of_type("session_info")
+        return text_field(infos[-1].raw, "name") if infos else ""
+
+    @property
+    def last_mark(self) -> Mark | None:
+        """What was noted last on this branch."""
+        return self.leaf.last_mark if self.leaf else None
+
+    @property
+    def known_log(self) -> int | None:
+        """Up to which entry this branch knows the platform log; ``None``: it has heard nothing of it yet."""
+        return self.header.log if self.last_mark is None else self.last_mark.log
 
     def get(self, entry_id: str) -> Entry:
         """The entry with this id.
@@ -109,14 +117,13 @@ class Session:
     def labels(self) -> dict[str, str]:
         """Entry id -> label, of every entry that has one now."""
         labels: dict[str, str] = {}
-        for entry in self._tree.entries:
-            if entry.type == "label":
-                labels[text_field(entry.raw, "targetId")] = text_field(entry.raw, "label")
+        for entry in self._tree.of_type("label"):
+            labels[text_field(entry.raw, "targetId")] = text_field(entry.raw, "label")
         return {target: label for target, label in labels.items() if label}
 
     def context(self) -> SessionContext:
         """What a model should see now, with the model and thinking level chosen last on this branch."""
-        return build_context(self.branch_path())
+        return build_context(self._tree.leaf)
 
     def branch(self, entry_id: str | None) -> None:
         """Go back: the next entry hangs on ``entry_id`` (``None``: starts a new root). Nothing is lost, or written.
@@ -124,11 +131,12 @@ class Session:
         Raises:
             UnknownEntry: there is no such entry.
         """
-        self._tree.leaf = None if entry_id is None else self._tree.get(entry_id)
+        self._tree.branch(entry_id)
 
-    async def append_message(self, message: Message) -> EntryId:
-        """Add a message; one of a user is durable on return."""
-        return await self._append("message", {"message": message.to_json()}, message, durable=message.role == "user")
+    async def append_message(self, message: Message, mark: Mark | None = None) -> EntryId:
+        """Add a message; one of a user is durable on return. ``mark``: what to note on its entry."""
+        durable = message.role == "user"
+        return await self._append("message", {"message": message.to_json()}, message, durable, mark)
 
     async def append_model_change(self, provider: str, model_id: str) -> EntryId:
         """Note that another model answers from here on."""
@@ -158,17 +166,27 @@ class Session:
             "branch_summary", {"fromId": left, "summary": summary} | _if_given("details", details)
         )
 
+    def custom_data(self, custom_type: str) -> list[object]:
+        """What was kept of this type on any branch, the oldest first."""
+        entries = (e for e in self._tree.of_type("custom") if e.raw.get("customType") == custom_type)
+        return [entry.raw.get("data") for entry in entries]
+
     async def append_custom(self, custom_type: str, data: object = None) -> EntryId:
         """Keep an extension's state; no model sees it."""
         return await self._append("custom", {"customType": custom_type} | _if_given("data", data))
 
     async def append_custom_message(
-        self, custom_type: str, content: str | list[Content], display: bool = True, details: object = None
+        self,
+        custom_type: str,
+        content: str | list[Content],
+        display: bool = True,
+        details: object = None,
+        mark: Mark | None = None,
     ) -> EntryId:
-        """Say something to the model in an extension's name."""
+        """Say something to the model in an extension's name. ``mark``: what to note on its entry."""
         said = content if isinstance(content, str) else [part.to_json() for part in content]
         fields: dict[str, object] = {"customType": custom_type, "content": said, "display": display}
-        return await self._append("custom_message", fields | _if_given("details", details))
+        return await self._append("custom_message", fields | _if_given("details", details), mark=mark)
 
     async def append_label(self, target_id: str, label: str | None) -> EntryId:
         """Bookmark an entry, or take its bookmark away.
@@ -190,7 +208,7 @@ class Session:
             The new entries, in the order of the calls; empty if nothing was missing.
         """
         now = int(self._clock.now().timestamp() * 1000)
-        return [await self.append_message(lost_result(call, now)) for call in missing_results(self.branch_path())]
+        return [await self.append_message(lost_result(call, now)) for call in missing_results(self._tree.leaf)]
 
     async def sync(self) -> None:
         """Make everything appended so far durable; at the end of a run."""
@@ -201,18 +219,25 @@ class Session:
         await asyncio.to_thread(self._locked_close)
 
     async def _append(
-        self, kind: str, fields: Mapping[str, object], message: Message | None = None, durable: bool = False
+        self,
+        kind: str,
+        fields: Mapping[str, object],
+        message: Message | None = None,
+        durable: bool = False,
+        mark: Mark | None = None,
     ) -> EntryId:
-        return await asyncio.to_thread(self._append_now, kind, fields, message, durable)
+        return await asyncio.to_thread(self._append_now, kind, fields, message, durable, mark)
 
-    def _append_now(self, kind: str, fields: Mapping[str, object], message: Message | None, durable: bool) -> EntryId:
+    def _append_now(
+        self, kind: str, fields: Mapping[str, object], message: Message | None, durable: bool, mark: Mark | None
+    ) -> EntryId:
         with self._writing:
-            stub = Stub(kind, self._new_id(), self.leaf_id)
+            stub = Stub(kind, self._new_id(), self.leaf_id, mark)
             base = {"type": kind, "id": stub.id, "parentId": stub.parent_id, "timestamp": iso(self._clock.now())}
-            raw = base | dict(fields)
+            line = encode(base | dict(fields) | ({} if mark is None else {"mikan": mark.to_json()}))
             with around(Step.SESSION_WRITE):
-                self._file.append(encode(raw), durable)
-            self._tree.add(stub, raw, message)
+                offset = self._file.append(line, durable)
+            self._tree.add(stub, offset, len(line), message)
             return EntryId(stub.id)
 
     def _new_id(self) -> str:

@@ -9,6 +9,8 @@ import asyncio
 import logging
 import re
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mikan_agent.clock import Clock, SystemClock
@@ -17,9 +19,9 @@ from mikan_agent.records.append_file import AppendFile
 from mikan_agent.records.exceptions import NotFound, Refused
 from mikan_agent.records.lines import encode, iso, stamp
 from mikan_agent.sessions.exceptions import InvalidHeader, InvalidPointer
+from mikan_agent.sessions.form import Header
 from mikan_agent.sessions.journal import Loaded, load, open_journal, read_header
 from mikan_agent.sessions.session import Session
-from mikan_agent.sessions.tree import Header
 from mikan_api.kill_points import Step, around
 from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
 
@@ -52,7 +54,7 @@ class SessionStore:
         self._clock = clock or SystemClock()
 
     async def open(self, key: SessionKey) -> Session:
-        """Open the session of a key, making it if there is none (`Session.created` tells).
+        """Open the session of a key, making it if there is none.
 
         Raises:
             FileBusy: it is open already, here or elsewhere.
@@ -62,8 +64,12 @@ class SessionStore:
         """
         return await asyncio.to_thread(self._open, key)
 
-    async def reset(self, key: SessionKey) -> str:
+    async def reset(self, key: SessionKey, log: int) -> str:
         """Begin afresh; the old file is kept under another name, and a thread keeps its parent.
+
+        Args:
+            key: the session.
+            log: number of the last entry of the platform log that the fresh session is to hear nothing of.
 
         Returns:
             The name of the new file.
@@ -71,73 +77,77 @@ class SessionStore:
         Raises:
             FileBusy: the session is open; close it first.
         """
-        return await asyncio.to_thread(self._reset, key)
+        return await asyncio.to_thread(self._reset, key, log)
 
     async def files(self) -> list[SessionFile]:
         """Every readable session file, by name; others are named in the log and left out."""
         return await asyncio.to_thread(self._files)
 
-    async def read(self, name: str) -> Loaded:
-        """Read a session file beside its writer, changing nothing.
+    @asynccontextmanager
+    async def reading(self, name: str) -> AsyncIterator[Loaded]:
+        """Read a session file beside its writer, changing nothing; entries can be looked at within the block.
 
         Raises:
             NotFound, InvalidHeader, Refused
         """
-        return await asyncio.to_thread(self._read, name)
+        file = await asyncio.to_thread(self._directory.open, _file_name(name))
+        with file:
+            yield await asyncio.to_thread(load, file)
 
     def _open(self, key: SessionKey) -> Session:
         self._directory.mkdir()
         suffix = thread_suffix_of(key)
         name = self._current() if suffix is None else thread_file_name(suffix)
-        created = name is None or not self._directory.exists(name)
-        if name is None or (created and suffix is None):
-            name = self._begin_top_level()
-        elif created:
-            self._begin(name, self._current())
+        if name is None or not self._directory.exists(name):
+            name = self._begin_top_level() if suffix is None else self._begin(thread_file_name(suffix), self._parent())
         file, loaded = open_journal(self._directory, name, self._stamp())
-        return Session(file, loaded, self._directory.path / name, self._clock, created)
+        return Session(file, loaded, self._directory.path / name, self._clock)
 
-    def _reset(self, key: SessionKey) -> str:
+    def _reset(self, key: SessionKey, log: int) -> str:
         self._directory.mkdir()
-        current, suffix = self._current_if_usable(), thread_suffix_of(key)
+        suffix = thread_suffix_of(key)
         if suffix is None:
+            current = self._current_if_usable()
             if current is not None and self._directory.exists(current):
                 AppendFile.open(self._directory, current).close()
-            return self._begin_top_level()
-        name, parent = thread_file_name(suffix), None
-        if self._directory.exists(name):
-            parent = self._archive(name)
-        return self._begin(name, current, parent)
+            return self._begin_top_level(log)
+        name = thread_file_name(suffix)
+        parent = self._archived(name) if self._directory.exists(name) else self._parent()
+        return self._begin(name, parent, log)
 
-    def _archive(self, name: str) -> str | None:
-        """Free a thread's fixed name; returns the parent that it remembered."""
+    def _archived(self, name: str) -> str | None:
+        """Keep a thread's file under another name as well; returns the parent that it remembers."""
         file = AppendFile.open(self._directory, name)
         try:
             with file.reading() as content:
                 parent = read_header(content).parent_session
         except InvalidHeader as error:  # a fresh start is the way out of a damaged file
             logger.warning("damaged session set aside", extra={"file": name, "reason": str(error)})
-            parent = None
+            parent = self._parent()
         finally:
             file.close()
+        # The old one goes only when the new one takes its name: a crash in between leaves what was before.
         with around(Step.SESSION_ARCHIVE):
-            self._directory.rename(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
+            self._directory.copy(name, f"{name.removesuffix('.jsonl')}~{self._stamp()}.jsonl")
         return parent
 
-    def _begin_top_level(self) -> str:
+    def _begin_top_level(self, log: int | None = None) -> str:
         """The file first, then the pointer: a crash in between leaves an empty session that nobody names."""
-        name = self._begin(f"{self._stamp()}_{uuid.uuid4()}.jsonl", None)
+        name = self._begin(f"{self._stamp()}_{uuid.uuid4()}.jsonl", None, log)
         with around(Step.SESSION_POINT):
             self._directory.write(POINTER, f"{name}\n".encode())
         return name
 
-    def _begin(self, name: str, parent: str | None, parent_path: str | None = None) -> str:
-        if parent is not None and parent_path is None:
-            parent_path = str(self._directory.path / parent)
-        header = Header(str(uuid.uuid4()), iso(self._clock.now()), self._cwd, parent_session=parent_path)
+    def _begin(self, name: str, parent: str | None, log: int | None = None) -> str:
+        header = Header(str(uuid.uuid4()), iso(self._clock.now()), self._cwd, parent_session=parent, log=log)
         with around(Step.SESSION_BEGIN):
             self._directory.write(name, encode(header.to_json()))
         return name
+
+    def _parent(self) -> str | None:
+        """The path of the session that a thread grows from: the top-level one of now."""
+        current = self._current_if_usable()
+        return str(self._directory.path / current) if current and self._directory.exists(current) else None
 
     def _current(self) -> str | None:
         try:
@@ -168,10 +178,6 @@ class SessionStore:
                 continue
             found.append(SessionFile(name, header, size, name == current))
         return found
-
-    def _read(self, name: str) -> Loaded:
-        with self._directory.open(_file_name(name)) as file:
-            return load(file)
 
     def _stamp(self) -> str:
         return stamp(self._clock.now())

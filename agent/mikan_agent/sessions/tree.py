@@ -1,136 +1,76 @@
 """A session's entries and how they hang together.
 
-Values in memory only; `mikan_agent.sessions.journal` has the file. When a file is opened, each line's syntax is checked
-and its id, parent and type are taken; the rest is built when somebody looks. So 100,000 entries open in a fraction of
-the time that parsing them would take, and nothing unknown is lost.
+Of each entry only its place is held: where its line is in the file, what it hangs on, what type it is. That is some 200
+bytes an entry, whatever the entry says; the line itself is read again when somebody looks. So 100,000 entries open in a
+fraction of the time and the memory that parsing them would take, and nothing unknown is lost.
+`mikan_agent.sessions.journal` has the file.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import NewType
-
-import msgspec
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from typing import NewType, TypeAlias
 
 from mikan_agent.messages import Message, parse_message
 from mikan_agent.records.lines import Damaged, decode
-from mikan_agent.sessions.exceptions import InvalidHeader, UnknownEntry
+from mikan_agent.sessions.exceptions import UnknownEntry
+from mikan_agent.sessions.form import Mark, Stub, mark_of, text_field
 
 EntryId = NewType("EntryId", str)
-VERSION = 3
+ReadAt: TypeAlias = Callable[[int, int], bytes]
+"""Reads a part of a session's file: offset, length."""
+_NOWHERE = -1
+_RECENT = 8
+_RECENT_LENGTH = 64 * 1024
+"""Bytes of the lines of messages that are kept."""
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a session file."""
-
-    id: str
-    timestamp: str
-    cwd: str
-    version: int = VERSION
-    parent_session: str | None = None
-    """Path of the session file that this one came from."""
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, object]) -> "Header":
-        """Read a header.
-
-        Raises:
-            InvalidHeader: it is none, lacks an id, or is of a newer version.
-        """
-        if raw.get("type") != "session":
-            raise InvalidHeader("the first line is not a session header")
-        identity, version = raw.get("id"), raw.get("version", 1)
-        if not isinstance(identity, str) or not identity:
-            raise InvalidHeader("the session header has no id")
-        if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
-            raise InvalidHeader(f"session version {version!r} cannot be read; known: 1 to {VERSION}")
-        parent = text_field(raw, "parentSession")
-        return cls(identity, text_field(raw, "timestamp"), text_field(raw, "cwd"), version, parent or None)
-
-    def to_json(self) -> dict[str, object]:
-        """The form on disk."""
-        line: dict[str, object] = {
-            "type": "session",
-            "version": self.version,
-            "id": self.id,
-            "timestamp": self.timestamp,
-            "cwd": self.cwd,
-        }
-        return line | ({"parentSession": self.parent_session} if self.parent_session else {})
-
-
-class Stub(msgspec.Struct, frozen=True, gc=False):
-    """What places an entry in the tree."""
-
-    type: str
-    id: str
-    parent_id: str | None = msgspec.field(name="parentId", default=None)
-
-
-_stubs = msgspec.json.Decoder(Stub)
-
-
-def read_stub(content: bytes) -> Stub:
-    """Check that a line is a JSON object, and say where it belongs.
-
-    Raises:
-        Damaged: it is no JSON object, or has no type or no id.
-    """
-    try:
-        stub = _stubs.decode(content)
-        content.decode()
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        # The slow and exact way: lone surrogates are legal JSON, and a damaged line deserves its reason.
-        return stub_of(decode(content))
-    if not stub.id:
-        raise Damaged("an entry without an id")
-    return stub
-
-
-def stub_of(raw: Mapping[str, object]) -> Stub:
-    """Where an entry belongs.
-
-    Raises:
-        Damaged: it has no type or no id.
-    """
-    kind, identity, parent = raw.get("type"), raw.get("id"), raw.get("parentId")
-    if not isinstance(kind, str):
-        raise Damaged("an entry without a type")
-    if not isinstance(identity, str) or not identity:
-        raise Damaged("an entry without an id")
-    return Stub(kind, identity, parent if parent is None or isinstance(parent, str) else "")
-
-
 class Entry:
-    """One node of the tree."""
+    """One node of the tree: a handle that is made when asked for. Two are equal if they are of the same place."""
 
-    __slots__ = ("_content", "_message", "_raw", "id", "parent", "type")
+    __slots__ = ("_raw", "_tree", "position")
 
-    def __init__(
-        self, stub: Stub, parent: "Entry | None", content: bytes | Mapping[str, object], message: Message | None = None
-    ) -> None:
-        self.id = EntryId(stub.id)
-        self.type = stub.type
+    def __init__(self, tree: "SessionTree", position: int) -> None:
+        self._tree = tree
+        self.position = position
+        """Its number in the file, from 0."""
+        self._raw: Mapping[str, object] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self._tree is other._tree and self.position == other.position
+
+    def __hash__(self) -> int:
+        return hash(self.position)
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.type} {self.id}>"
+
+    @property
+    def id(self) -> EntryId:
+        """Unique in the file."""
+        return EntryId(self._tree.id_at(self.position))
+
+    @property
+    def type(self) -> str:
         """``message``, ``compaction``, ...; types of newer writers included."""
-        self.parent = parent
-        self._content = content if isinstance(content, bytes) else b""
-        self._raw = None if isinstance(content, bytes) else content
-        self._message = message
+        return self._tree.type_at(self.position)
+
+    @property
+    def parent(self) -> "Entry | None":
+        """What it hangs on; ``None``: it is a root."""
+        return self._tree.parent_at(self.position)
 
     @property
     def raw(self) -> Mapping[str, object]:
-        """The whole object on disk, never changed; built when first asked for."""
+        """The whole object on disk, never changed; read when first asked for."""
         if self._raw is None:
             try:
-                self._raw = decode(self._content)
+                self._raw = decode(self._tree.line_at(self.position))
             except Damaged as damage:  # legal JSON beyond what this process can hold, such as a number of 5,000 digits
                 logger.warning("session entry cannot be read", extra={"entry": self.id, "reason": str(damage)})
                 self._raw = {"type": self.type, "id": self.id}
-            self._content = b""
         return self._raw
 
     @property
@@ -139,24 +79,56 @@ class Entry:
         return text_field(self.raw, "timestamp")
 
     @property
+    def mark(self) -> Mark | None:
+        """What we noted on it."""
+        return mark_of(self.raw)
+
+    @property
     def message(self) -> Message | None:
-        """The typed message of an entry of type ``message``; built when first asked for."""
-        if self._message is None and self.type == "message":
-            raw = self.raw.get("message")
-            self._message = parse_message(raw) if isinstance(raw, Mapping) else None
-        return self._message
+        """The typed message of an entry of type ``message``."""
+        if self.type != "message":
+            return None
+        if (recent := self._tree.recent_at(self.position)) is not None:
+            return recent
+        raw = self.raw.get("message")
+        return parse_message(raw) if isinstance(raw, Mapping) else None
 
-    def path(self) -> "list[Entry]":
-        """From the root to this entry."""
-        entries = list(self._ancestry())
-        entries.reverse()
-        return entries
-
-    def _ancestry(self) -> "Iterator[Entry]":
+    def ancestry(self) -> Iterator["Entry"]:
+        """This entry, then what it hangs on, to the root."""
         entry: Entry | None = self
         while entry is not None:
             yield entry
             entry = entry.parent
+
+    def path(self) -> list["Entry"]:
+        """From the root to this entry."""
+        return list(self.ancestry())[::-1]
+
+    def since(self, entry_id: str) -> list["Entry"]:
+        """From the entry with this id to this one, both included; empty if this one does not hang on it."""
+        first, found = self._tree.position_of(entry_id), list[Entry]()
+        for entry in self.ancestry():
+            if first is None or entry.position < first:  # what an entry hangs on is always before it
+                break
+            found.append(entry)
+            if entry.position == first:
+                return found[::-1]
+        return []
+
+    @property
+    def last_compaction(self) -> "Entry | None":
+        """The compaction that counts here: this entry, or the nearest that it hangs on."""
+        return self._tree.compaction_at(self.position)
+
+    @property
+    def last_thinking_level(self) -> "Entry | None":
+        """The choice of a thinking level that counts here."""
+        return self._tree.thinking_level_at(self.position)
+
+    @property
+    def last_mark(self) -> Mark | None:
+        """The mark that counts here: of this entry, or of the nearest that it hangs on."""
+        return self._tree.mark_at(self.position)
 
 
 class SessionTree:
@@ -165,15 +137,44 @@ class SessionTree:
     Parents are looked up among earlier entries only, so there is no cycle whatever a file says.
     """
 
-    def __init__(self) -> None:
-        self._entries: list[Entry] = []
-        self._by_id: dict[str, Entry] = {}
-        self.leaf: Entry | None = None
+    def __init__(self, read: ReadAt) -> None:
+        self._read = read
+        self._positions: dict[str, int] = {}
+        self._ids: list[str] = []
+        self._types: list[str] = []
+        self._type_codes: dict[str, int] = {}
+        # One number for each entry: offset and length of its line, code of its type, position of its parent, and of the
+        # nearest entries above it, or itself, that every look at the session asks for.
+        self._offsets, self._lengths = array("Q"), array("Q")
+        self._codes = array("I")
+        self._parents, self._compactions, self._levels, self._marks = (array("i") for _ in range(4))
+        self._leaf = _NOWHERE
+        self._recent: dict[int, Message] = {}
+        """What was written last, by position: it is asked for at once, and need not be read again for that."""
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._positions
 
     @property
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> list[Entry]:
         """Every entry in file order."""
-        return self._entries
+        return [Entry(self, position) for position in range(len(self))]
+
+    @property
+    def leaf(self) -> Entry | None:
+        """Where the next entry will hang; ``None``: it will be a root."""
+        return self._entry(self._leaf)
+
+    def branch(self, entry_id: str | None) -> None:
+        """Make another entry the leaf.
+
+        Raises:
+            UnknownEntry: there is no such entry.
+        """
+        self._leaf = _NOWHERE if entry_id is None else self.get(entry_id).position
 
     def get(self, entry_id: str) -> Entry:
         """The entry with this id.
@@ -181,21 +182,30 @@ class SessionTree:
         Raises:
             UnknownEntry: there is none.
         """
-        try:
-            return self._by_id[entry_id]
-        except KeyError:
-            raise UnknownEntry(f"no entry {entry_id[:80]!r} in this session") from None
-
-    def __contains__(self, entry_id: str) -> bool:
-        return entry_id in self._by_id
+        position = self.position_of(entry_id)
+        if position is None:
+            raise UnknownEntry(f"no entry {entry_id[:80]!r} in this session")
+        return Entry(self, position)
 
     def children(self, entry_id: str | None) -> list[Entry]:
         """Entries that hang directly on this one; ``None``: the roots."""
-        parent = None if entry_id is None else self.get(entry_id)
-        return [entry for entry in self._entries if entry.parent is parent]
+        parent = _NOWHERE if entry_id is None else self.get(entry_id).position
+        return [Entry(self, position) for position, above in enumerate(self._parents) if above == parent]
 
-    def add(self, stub: Stub, content: bytes | Mapping[str, object], message: Message | None = None) -> bool:
-        """Take in the next entry of the file, as its line or as the parsed object, and make it the leaf.
+    def of_type(self, kind: str) -> list[Entry]:
+        """Entries of a type, in file order."""
+        code = self._type_codes.get(kind)
+        positions = () if code is None else (p for p, other in enumerate(self._codes) if other == code)
+        return [Entry(self, position) for position in positions]
+
+    def add(self, stub: Stub, offset: int, length: int, message: Message | None = None) -> bool:
+        """Take in the next entry of the file, and where its line is; it becomes the leaf.
+
+        Args:
+            stub: what places it.
+            offset: where its line begins.
+            length: of its line.
+            message: what it says, if that is known.
 
         Returns:
             Whether its parent was found. An orphan, whose parent was on a damaged line, hangs on the entry before it,
@@ -204,27 +214,72 @@ class SessionTree:
         Raises:
             Damaged: its id is taken.
         """
-        if stub.id in self._by_id:
+        position = len(self._ids)
+        if self._positions.setdefault(stub.id, position) != position:
             raise Damaged(f"a second entry with id {stub.id[:80]!r}")
-        parent = self._by_id.get(stub.parent_id) if stub.parent_id is not None else None
-        orphan = stub.parent_id is not None and parent is None
-        if orphan and self._entries:
-            parent = self._entries[-1]
-        entry = Entry(stub, parent, content, message)
-        self._entries.append(entry)
-        self._by_id[stub.id] = self.leaf = entry
+        parent = _NOWHERE if stub.parent_id is None else self._positions.get(stub.parent_id, position)
+        orphan = parent == position
+        parent = position - 1 if orphan else parent
+        self._ids.append(stub.id)
+        self._offsets.append(offset)
+        self._lengths.append(length)
+        self._codes.append(self._code(stub.type))
+        self._parents.append(parent)
+        for nearest, here in (
+            (self._compactions, stub.type == "compaction"),
+            (self._levels, stub.type == "thinking_level_change"),
+            (self._marks, stub.mark is not None),
+        ):
+            nearest.append(position if here else _NOWHERE if parent == _NOWHERE else nearest[parent])
+        self._leaf = position
+        self._recent.pop(position - _RECENT, None)
+        if message is not None and length <= _RECENT_LENGTH:
+            self._recent[position] = message
         return not orphan
 
+    def position_of(self, entry_id: str) -> int | None:
+        """Where the entry with this id is; ``None``: there is none."""
+        return self._positions.get(entry_id)
 
-def text_field(raw: Mapping[str, object], name: str, default: str = "") -> str:
-    """A field that should be text; ``default`` where a writer left it out or wrote something else."""
-    value = raw.get(name)
-    return value if isinstance(value, str) else default
+    def id_at(self, position: int) -> str:
+        """Id of the entry at a position."""
+        return self._ids[position]
 
+    def type_at(self, position: int) -> str:
+        """Type of the entry at a position."""
+        return self._types[self._codes[position]]
 
-def milliseconds(timestamp: str) -> int:
-    """Unix milliseconds of a time in a session file; 0 where it cannot be read."""
-    try:
-        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return 0
+    def line_at(self, position: int) -> bytes:
+        """The line of the entry at a position, as it is in the file."""
+        return self._read(self._offsets[position], self._lengths[position])
+
+    def parent_at(self, position: int) -> Entry | None:
+        """What the entry at a position hangs on."""
+        return self._entry(self._parents[position])
+
+    def compaction_at(self, position: int) -> Entry | None:
+        """The compaction that counts at a position."""
+        return self._entry(self._compactions[position])
+
+    def thinking_level_at(self, position: int) -> Entry | None:
+        """The choice of a thinking level that counts at a position."""
+        return self._entry(self._levels[position])
+
+    def mark_at(self, position: int) -> Mark | None:
+        """The mark that counts at a position."""
+        marked = self._entry(self._marks[position])
+        return None if marked is None else marked.mark
+
+    def recent_at(self, position: int) -> Message | None:
+        """The message at a position, if it is still at hand."""
+        return self._recent.get(position)
+
+    def _entry(self, position: int) -> Entry | None:
+        return None if position == _NOWHERE else Entry(self, position)
+
+    def _code(self, kind: str) -> int:
+        code = self._type_codes.get(kind)
+        if code is None:
+            code = self._type_codes[kind] = len(self._types)
+            self._types.append(kind)
+        return code

@@ -56,7 +56,11 @@ async def recorded_entries(office: Office) -> Sequence[Entry]:
     """The entries in the top-level session's file."""
     store = SessionStore(ConfinedDirectory(office.sessions), str(office.directory))
     current = next(file.name for file in await store.files() if file.is_current)
-    return (await store.read(current)).tree.entries
+    async with store.reading(current) as loaded:
+        entries = loaded.tree.entries
+        for entry in entries:
+            assert entry.raw  # read while the file is open
+    return entries
 
 
 OpenStage = Callable[..., AbstractAsyncContextManager[Stage]]

@@ -50,7 +50,7 @@ class Runners:
     async def exists(self, key: SessionKey) -> bool:
         return True
 
-    async def reset(self, key: SessionKey) -> str:
+    async def reset(self, key: SessionKey, log_number: int) -> str:
         self.notes.append(f"reset {key}")
         return "new.jsonl"
 

@@ -3,6 +3,7 @@
 import json
 import os
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mikan_agent.records.exceptions import FileBusy, FileClosed, LogGap, NotRegu
 from mikan_agent.records.log import LogRecord, PlatformLog
 from mikan_api.identity import OfficeAddress, Platform
 from mikan_api.messaging import Attachment, Author, ConversationMessage, LogEntry
+from mikan_api.session_keys import SessionKey
 
 KEY = OfficeAddress(Platform.SLACK, "C123").key
 TIME = datetime(2026, 3, 1, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -44,6 +46,10 @@ def history(tmp_path: Path) -> Path:
 
 def log_of(history: Path) -> PlatformLog:
     return PlatformLog(ConfinedDirectory(history), KEY, FixedClock())
+
+
+async def recent(log: PlatformLog, limit: int) -> list[LogRecord]:
+    return await log.look_back(lambda records: list(islice(records, limit))[::-1])
 
 
 async def written(history: Path, *numbers: int) -> bytes:
@@ -86,7 +92,7 @@ async def test_a_line_has_every_field(history: Path) -> None:
         "isBot": False,
         "missingAttachments": [{"name": "1_big.iso", "error": "larger than 25 MB"}],
     }
-    assert await log.recent(5) == [
+    assert await recent(log, 5) == [
         LogRecord(
             number=1,
             id="1700.1",
@@ -104,12 +110,19 @@ async def test_a_line_has_every_field(history: Path) -> None:
 
 
 @pytest.mark.parametrize(("from_bot", "author_is_bot"), [(True, False), (False, True)])
-async def test_posts_of_any_bot_are_marked(history: Path, from_bot: bool, author_is_bot: bool) -> None:
-    message = ConversationMessage(id="1", author=Author(id="B", is_bot=author_is_bot), time=TIME)
+async def test_posts_of_any_bot_are_marked_and_our_own_apart(
+    history: Path, from_bot: bool, author_is_bot: bool
+) -> None:
+    message = ConversationMessage(
+        id="1", author=Author(id="B", is_bot=author_is_bot), time=TIME, session_key=SessionKey("C123:7")
+    )
     log = log_of(history)
     await log.open()
     await log.append([LogEntry(number=1, message=message, from_bot=from_bot)])
-    assert json.loads((history / "log.jsonl").read_text())["isBot"] is True
+    line = json.loads((history / "log.jsonl").read_text())
+    assert (line["isBot"], line.get("isOwn"), line["session"]) == (True, True if from_bot else None, "C123:7")
+    [record] = await recent(log, 1)
+    assert (record.is_bot, record.is_own, record.session) == (True, from_bot, "C123:7")
     await log.close()
 
 
@@ -197,7 +210,7 @@ async def test_damage_in_the_middle_keeps_its_bytes(history: Path) -> None:
     assert await log.open() == 2
     await log.append([entry(3)])
     assert (history / "log.jsonl").read_bytes().startswith(damaged)
-    assert [record.number for record in await log.recent(10)] == [1, 2, 3]
+    assert [record.number for record in await recent(log, 10)] == [1, 2, 3]
     await log.close()
 
 
@@ -206,15 +219,15 @@ async def test_lines_of_an_older_product_count_as_unnumbered(history: Path) -> N
     log = log_of(history)
     assert await log.open() == 0
     await log.append([entry(1)])
-    assert [record.id for record in await log.recent(10)] == ["m1"]
+    assert [record.id for record in await recent(log, 10)] == ["m1"]
     await log.close()
 
 
-async def test_recent_gives_the_last_lines_oldest_first(history: Path) -> None:
+async def test_looking_back_gives_the_newest_lines_first(history: Path) -> None:
     log = log_of(history)
     await log.open()
     await log.append([entry(n) for n in range(1, 8)])
-    assert [record.number for record in await log.recent(3)] == [5, 6, 7]
+    assert [record.number for record in await recent(log, 3)] == [5, 6, 7]
     await log.close()
 
 

@@ -1,5 +1,6 @@
 """What a model sees of a path through the tree."""
 
+import io
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -15,8 +16,10 @@ from mikan_agent.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from mikan_agent.records.lines import encode
 from mikan_agent.sessions.context import LOST_RESULT, ModelChoice, SessionContext, build_context, pair_tool_calls
-from mikan_agent.sessions.tree import EntryId, SessionTree, stub_of
+from mikan_agent.sessions.journal import load
+from mikan_agent.sessions.tree import EntryId, SessionTree
 
 STAMP = "2026-01-01T00:00:00.000Z"
 STAMP_MS = 1_767_225_600_000
@@ -33,17 +36,15 @@ def answered(text: str, model: str = "m1") -> dict[str, object]:
 
 def tree_of(*entries: Mapping[str, object]) -> SessionTree:
     """A chain with ids ``e0``, ``e1``, ...; an entry may name another parent."""
-    tree = SessionTree()
+    lines = [encode({"type": "session", "version": 3, "id": "s"})]
     for index, entry in enumerate(entries):
         parent = f"e{index - 1}" if index else None
-        raw = {"id": f"e{index}", "parentId": parent, "timestamp": STAMP, **entry}
-        tree.add(stub_of(raw), raw)
-    return tree
+        lines.append(encode({"id": f"e{index}", "parentId": parent, "timestamp": STAMP, **entry}))
+    return load(io.BytesIO(b"".join(lines))).tree
 
 
 def context_of(tree: SessionTree) -> SessionContext:
-    assert tree.leaf is not None
-    return build_context(tree.leaf.path())
+    return build_context(tree.leaf)
 
 
 def texts(context: SessionContext) -> list[str]:

@@ -42,8 +42,7 @@ WHOLE = (
 
 
 def texts(loaded: Loaded) -> list[str]:
-    leaf = loaded.tree.leaf
-    return [getattr(m, "text", "") for m in build_context(leaf.path() if leaf else []).messages]
+    return [getattr(m, "text", "") for m in build_context(loaded.tree.leaf).messages]
 
 
 def ids(loaded: Loaded) -> list[str]:
@@ -112,8 +111,8 @@ def test_a_cut_at_every_byte_of_the_last_line(directory: ConfinedDirectory) -> N
 def test_a_tail_of_zeros_is_set_aside(directory: ConfinedDirectory) -> None:
     directory.write("s.jsonl", WHOLE + b"\0" * 4096)
     file, loaded = open_journal(directory, "s.jsonl", STAMP)
-    file.close()
     assert texts(loaded) == ["one", "zwei ü", "three"]
+    file.close()
     assert directory.read("s.jsonl", 10_000) == WHOLE
     assert directory.read(f"s.jsonl.torn-{STAMP}", 10_000) == b"\0" * 4096
 
@@ -140,10 +139,10 @@ def test_damage_in_the_middle_is_reported_its_bytes_kept_and_the_rest_loads(
     content = encode(HEADER) + encode(message("a", None, "one")) + line + b"\n" + encode(message("c", "b", "three"))
     directory.write("s.jsonl", content)
     file, loaded = open_journal(directory, "s.jsonl", STAMP)
-    file.close()
     orphan = Problem(4, "its parent is missing; it hangs on the entry before it")
     assert loaded.problems == (Problem(3, reason), orphan)
     assert texts(loaded) == ["one", "three"]
+    file.close()
     assert directory.read("s.jsonl", 1_000_000) == content
 
 
@@ -171,10 +170,10 @@ def test_unknown_types_and_fields_survive_byte_for_byte(directory: ConfinedDirec
     directory.write("s.jsonl", content)
     file, loaded = open_journal(directory, "s.jsonl", STAMP)
     file.append(encode(message("c", "b", "two")), durable=False)
-    file.close()
     assert loaded.problems == ()
     assert loaded.tree.get("b").raw["big"] == 123456789012345678901234567890
     assert loaded.tree.get("b").raw["s"] == "\ud800é"
+    file.close()
     assert directory.read("s.jsonl", 10_000) == content + encode(message("c", "b", "two"))
 
 
@@ -203,11 +202,10 @@ def lines_of(*lines: dict[str, object]) -> bytes:
 def test_version_1_becomes_a_chain_with_its_compaction(directory: ConfinedDirectory) -> None:
     directory.write("s.jsonl", lines_of(*V1))
     file, loaded = open_journal(directory, "s.jsonl", STAMP)
-    file.close()
     assert loaded.problems == ()
     assert [e.parent.id if e.parent else None for e in loaded.tree.entries] == [None, *ids(loaded)[:-1]]
-    path = loaded.tree.entries[-1].path()
-    assert [m.role for m in build_context(path).messages] == ["compactionSummary", "custom", "user", "user"]
+    assert [m.role for m in build_context(loaded.tree.leaf).messages] == ["compactionSummary", "custom", "user", "user"]
+    file.close()
     first = decode(directory.read("s.jsonl", 10_000).splitlines()[0])
     assert first == V1[0] | {"version": 3}
 

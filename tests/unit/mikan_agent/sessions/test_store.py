@@ -85,7 +85,7 @@ async def test_a_thread_has_a_fixed_file_and_remembers_the_session_it_grew_from(
 ) -> None:
     parent = await say(store, TOP, user("one"))
     assert await say(store, THREAD, user("in thread")) == "1700.5.jsonl"
-    await store.reset(TOP)
+    await store.reset(TOP, 7)
     assert await heard(store, THREAD) == ["in thread"]
     header = json.loads((sessions / "1700.5.jsonl").read_text().splitlines()[0])
     assert header["parentSession"] == str(sessions / parent)
@@ -101,7 +101,7 @@ async def test_a_thread_without_a_top_level_session_has_no_parent(store: Session
 async def test_reset_begins_afresh_and_keeps_the_old_file(store: SessionStore, sessions: Path) -> None:
     old = await say(store, TOP, user("one"))
     content = (sessions / old).read_bytes()
-    new = await store.reset(TOP)
+    new = await store.reset(TOP, 7)
     assert new != old
     assert await heard(store, TOP) == []
     assert (sessions / old).read_bytes() == content
@@ -110,8 +110,8 @@ async def test_reset_begins_afresh_and_keeps_the_old_file(store: SessionStore, s
 async def test_resetting_a_thread_keeps_its_parent_and_its_old_file(store: SessionStore, sessions: Path) -> None:
     parent = await say(store, TOP, user("one"))
     await say(store, THREAD, user("old"))
-    await store.reset(TOP)
-    assert await store.reset(THREAD) == "1700.5.jsonl"
+    await store.reset(TOP, 7)
+    assert await store.reset(THREAD, 7) == "1700.5.jsonl"
     assert await heard(store, THREAD) == []
     [kept] = [name for name in os.listdir(sessions) if name.startswith("1700.5~")]
     assert '"old"' in (sessions / kept).read_text()
@@ -125,8 +125,8 @@ async def test_an_open_session_can_be_neither_opened_nor_reset(store: SessionSto
             with pytest.raises(FileBusy):
                 await store.open(key)
             with pytest.raises(FileBusy):
-                await store.reset(key)
-        await store.reset(key)
+                await store.reset(key, 7)
+        await store.reset(key, 7)
 
 
 async def test_a_reset_is_the_way_out_of_a_damaged_file_and_pointer(store: SessionStore, sessions: Path) -> None:
@@ -137,8 +137,8 @@ async def test_a_reset_is_the_way_out_of_a_damaged_file_and_pointer(store: Sessi
         await store.open(THREAD)
     with pytest.raises(InvalidPointer):
         await store.open(TOP)
-    await store.reset(THREAD)
-    await store.reset(TOP)
+    await store.reset(THREAD, 7)
+    await store.reset(TOP, 7)
     assert await heard(store, TOP) == await heard(store, THREAD) == []
     [kept] = [name for name in os.listdir(sessions) if name.startswith("1700.5~")]
     assert (sessions / kept).read_text() == "garbage\n"
@@ -189,7 +189,8 @@ async def test_links_in_place_of_files_are_refused(store: SessionStore, sessions
     with pytest.raises(Refused):
         await store.open(TOP)
     with pytest.raises(Refused):
-        await store.read(name)
+        async with store.reading(name):
+            pass
     assert outside.read_bytes() == before
 
 
@@ -221,12 +222,12 @@ async def test_files_lists_what_can_be_read(store: SessionStore, sessions: Path)
 async def test_reading_needs_no_lock_and_changes_nothing(store: SessionStore, sessions: Path) -> None:
     async with await store.open(TOP) as session:
         await session.append_message(user("one"))
-        loaded = await store.read(session.file_name)
-        assert [entry.id for entry in loaded.tree.entries] == [session.leaf_id]
-    with pytest.raises(InvalidPointer):
-        await store.read("../current")
-    with pytest.raises(NotFound):
-        await store.read("none.jsonl")
+        async with store.reading(session.file_name) as loaded:
+            assert [entry.message for entry in loaded.tree.entries] == [user("one")]
+    for name, refusal in {"../current": InvalidPointer, "none.jsonl": NotFound}.items():
+        with pytest.raises(refusal):
+            async with store.reading(name):
+                pass
 
 
 async def test_repair_gives_each_call_without_a_result_an_error_in_order(store: SessionStore) -> None:
@@ -389,10 +390,10 @@ async def _write_and_compare(directory: Path, steps: list[tuple[str, int]]) -> N
                 entry_id = await session.append_message(user(str(number)))
                 expected = paths[entry_id] = [*expected, entry_id]
             assert [entry.id for entry in session.branch_path()] == expected
-        written = list(session.entries)
+        written = [entry.raw for entry in session.entries]
     async with await store.open(TOP) as session:
         assert session.problems == ()
-        assert [entry.raw for entry in session.entries] == [entry.raw for entry in written]
+        assert [entry.raw for entry in session.entries] == written
         for entry in session.entries:
             session.branch(entry.id)
             assert [e.id for e in session.branch_path()] == paths[entry.id]
