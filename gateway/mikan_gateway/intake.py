@@ -16,7 +16,7 @@ from mikan_api.messaging import ConversationKind
 from mikan_gateway.admission import Gatekeeper
 from mikan_gateway.commands.context import CommandContext, OfficeEditor
 from mikan_gateway.commands.dispatch import run_command
-from mikan_gateway.exceptions import StorageError
+from mikan_gateway.exceptions import ClusterError, StorageError
 from mikan_gateway.ports import (
     InboundMessage,
     Offices,
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 TURNED_AWAY = "Hello! I'm not allowed to talk with you here. Please ask the admin of this installation to add you."
 TOO_MANY = "Too many new conversations were started in the last hour. Please try again later."
+NO_OFFICE = "That can't be done now: the cluster can't be reached or refuses. Please try again in a moment."
 
 
 class MessageIntake:
@@ -61,7 +62,7 @@ class MessageIntake:
 
         Raises:
             UserFault: the conversation cannot be served; the message says why.
-            ClusterError: a new office cannot be made now; deliver the message again.
+            StorageError: it is not stored; deliver the message again.
         """
         event = message.event
         if not self._gatekeeper.admits(message):
@@ -97,27 +98,39 @@ class MessageIntake:
         return office.auto_reply if office else self._settings.current.auto_reply
 
     async def _dispatch(self, message: InboundMessage) -> int:
-        event = message.event
-        office = await self._offices.ensure(event.address, event.conversation_kind, message.info)
-        message = await self._with_attachments(message, office)
-        invocation = parse_command(event.message.text)
+        office = await self._office(message)
+        message = await self._with_attachments(message)
+        invocation = parse_command(message.event.message.text)
         if invocation is None:
             return (await self._queue.submit(message, run=True)).log_number
         number = await self._log(message)
         await self._command(message, invocation, office)
         return number
 
-    async def _with_attachments(self, message: InboundMessage, office: OfficeView) -> InboundMessage:
+    async def _office(self, message: InboundMessage) -> OfficeView | None:
+        """The Office; ``None`` while the cluster does not make it. What is queued has it made, and says why it waits:
+        a platform must not be kept from delivering what other conversations say."""
+        event = message.event
+        try:
+            return await self._offices.ensure(event.address, event.conversation_kind, message.info)
+        except ClusterError as error:
+            logger.warning("no Office yet", extra={"office": event.address.key, "reason": str(error)})
+            return None
+
+    async def _with_attachments(self, message: InboundMessage) -> InboundMessage:
         """Fetch the files. One that fails carries its error and is named to the run, which starts all the same."""
         if message.attachments is None:
             return message
-        files = tuple(await message.attachments.fetch(office.key, self._spool))
+        files = tuple(await message.attachments.fetch(message.event.address.key, self._spool))
         native = message.event.message.model_copy(update={"attachments": files})
         event = message.event.model_copy(update={"message": native})
         return dataclasses.replace(message, event=event, attachments=None)
 
-    async def _command(self, message: InboundMessage, invocation: Invocation, office: OfficeView) -> None:
+    async def _command(self, message: InboundMessage, invocation: Invocation, office: OfficeView | None) -> None:
         if await self._queue.answered(message):
+            return
+        if office is None:
+            await self._queue.answer(OwnAnswer(message, NO_OFFICE))
             return
         context = CommandContext(
             invocation.arguments, message.event, message.info, office, self._settings.current, self._queue, self._editor

@@ -20,8 +20,8 @@ from mikan_api.messaging import Attachment, Author, ConversationKind
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Admission, Settings
 from mikan_gateway.admission import Gatekeeper
-from mikan_gateway.exceptions import ClusterError, OfficeConflict, StorageUnavailable
-from mikan_gateway.intake import TURNED_AWAY, MessageIntake
+from mikan_gateway.exceptions import OfficeConflict, StorageUnavailable
+from mikan_gateway.intake import NO_OFFICE, TURNED_AWAY, MessageIntake
 from mikan_gateway.ports import InboundMessage, RunRecord, StopOutcome
 
 BROKEN = Attachment(id="x", name="1_0_a.txt", original_name="a.txt", error="larger than 5 bytes")
@@ -187,12 +187,20 @@ async def test_an_untriggered_command_is_only_logged(door: Door) -> None:
     assert door.order == ["log"]
 
 
-async def test_without_an_office_nothing_is_queued_and_the_platform_delivers_again(door: Door) -> None:
+async def test_a_message_is_queued_though_its_office_cannot_be_made_yet(door: Door) -> None:
+    """The platform goes on delivering what other conversations say; the queue has the office made."""
     door.offices.unreachable = True
 
-    with pytest.raises(ClusterError):
-        await door.intake.receive(door.message())
-    assert door.queue.submitted == []
+    assert await door.intake.receive(door.message()) == 1
+    assert door.order == ["office", "attachments", "queue"]
+
+
+async def test_a_command_is_answered_though_its_office_cannot_be_made_yet(door: Door) -> None:
+    door.offices.unreachable = True
+
+    assert await door.intake.receive(door.message("/new")) == 1
+    assert door.order == ["office", "attachments", "log", "answer"]
+    assert door.answers == [NO_OFFICE]
 
 
 async def test_an_office_of_another_identity_is_an_error(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,12 +238,8 @@ async def test_a_stranger_is_answered_once_and_again_only_if_that_could_not_be_s
 async def test_an_office_that_cannot_be_made_yet_counts_once_toward_the_rate(tmp_path: Path) -> None:
     door = Door(tmp_path, Settings(admission={Platform.CONSOLE: Admission(open=True, offices_per_hour=1)}))
     door.offices.unreachable = True
-    for _ in range(3):
-        with pytest.raises(ClusterError):
-            await door.intake.receive(door.message())
-    door.offices.unreachable = False
 
-    assert await door.intake.receive(door.message()) == 1
+    assert [await door.intake.receive(door.message(message_id=f"m{n}")) for n in (1, 2, 3)] == [1, 2, 3]
     assert door.answers == []
 
 
