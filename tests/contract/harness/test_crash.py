@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from agent_peers.gateway import GatewayPeer
 from agent_peers.models import Answer, Call, Hold, ModelsPeer, Text, say
 from agent_peers.office import ADDRESS, entry, run_request, serving, workspace_in
@@ -23,8 +25,10 @@ import asyncio, signal, sys
 from pathlib import Path
 from agent_peers.office import config_in, workspace_in
 from mikan_agent.app import Agent
+from mikan_api.kill_points import arm
 root, gateway, models = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 async def main():
+    arm({"MIKAN_KILL_POINT": sys.argv[4]})
     agent = Agent(config_in(root, gateway, models), workspace=workspace_in(root))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, agent.terminate)
     await agent.run()
@@ -33,7 +37,9 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def process(root: Path, gateway: GatewayPeer, models: ModelsPeer) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(
+    root: Path, gateway: GatewayPeer, models: ModelsPeer, kill_point: str = ""
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """An agent as a process of its own, killed at the end."""
     agent = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -42,6 +48,7 @@ async def process(root: Path, gateway: GatewayPeer, models: ModelsPeer) -> Async
         root,
         gateway.url,
         models.url,
+        kill_point,
         env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
     )
     try:
@@ -99,6 +106,24 @@ async def test_killed_before_a_run_began_it_is_delivered_again_and_runs_once(tmp
         async with serving(tmp_path, gateway.url, models.url):
             await gateway.finished("r1")
         assert [type(o) for o in gateway.operations("r1")] == [RunStarted, Respond, RunFinished]
+
+
+@pytest.mark.parametrize(
+    "place", ["session.write.before:1", "session.write.after:1", "session.write.before:2", "session.write.after:2"]
+)
+async def test_killed_while_it_records_a_run_that_comes_again_the_session_has_everything_once(
+    tmp_path: Path, place: str
+) -> None:
+    # The first write is what others said before, the second the message of the run.
+    async with ModelsPeer(say("answer")) as models, GatewayPeer(ADDRESS.key) as gateway:
+        gateway.log = [entry("earlier", 1), entry("one", 2)]
+        gateway.runs["r1"] = run_request("one", "r1", log_number=2)
+        async with process(tmp_path, gateway, models, f"agent.{place}") as agent:
+            await agent.wait()
+        async with serving(tmp_path, gateway.url, models.url):
+            await gateway.finished("r1")
+        _, told, asked = [m["content"] for m in models.requests[-1]["messages"]]
+        assert (told.splitlines()[1:], asked) == (["[2026-01-02T03:04:06.000Z] ada: earlier"], "one")
 
 
 async def test_told_to_end_the_process_finishes_what_runs_and_exits_with_zero(tmp_path: Path) -> None:
