@@ -1,0 +1,325 @@
+"""What authors of extensions import, and all that they may rely on::
+
+    from mikan_agent.extensions.api import ExtensionApi, ToolCallEvent, Blocked
+
+    def activate(api: ExtensionApi) -> None:
+        api.on("tool_call", no_deletions)
+
+    async def no_deletions(event: ToolCallEvent) -> Blocked | None:
+        if event.call.name == "bash" and "rm -rf" in str(event.call.arguments):
+            return Blocked("This office deletes nothing.")
+        return None
+
+``activate`` is called once for each session's runner. It, and every function given to the api, may be a coroutine
+function, which runs on the event loop and must not block it, or a plain function, which runs in a thread that the
+extension has for itself. Each has a time limit (`Limits`). ``docs/extensions.md`` tells the rest.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+from pydantic import BaseModel, Field, JsonValue
+
+from mikan_agent.exceptions import ToolError
+from mikan_agent.extensions.calls import Limits, is_async
+from mikan_agent.extensions.commands import CommandCall, CommandFunction, ExtensionCommand
+from mikan_agent.extensions.events import (
+    AgentErrorEvent,
+    Blocked,
+    BudgetEvent,
+    CompactEvent,
+    HookName,
+    MessageEvent,
+    Origin,
+    Start,
+    ToolCallEvent,
+    ToolResult,
+    ToolResultEvent,
+    TurnEvent,
+    map_text,
+)
+from mikan_agent.extensions.exceptions import CapabilityUnavailable, ExtensionError, RegistrationRefused
+from mikan_agent.extensions.extension import Extension
+from mikan_agent.extensions.ports import (
+    ConversationHost,
+    ExtensionContext,
+    ExtensionHost,
+    Schedule,
+    SubagentRequest,
+    SubagentResult,
+)
+from mikan_agent.extensions.registry import Disposer, Registry
+from mikan_agent.extensions.schedules import Schedules
+from mikan_agent.extensions.secrets import Secrets
+from mikan_agent.extensions.tools import ExtensionTool, ToolFunction
+from mikan_agent.tools.tool import ToolArguments, ToolContext, ToolOutput
+from mikan_api.settings import Budgets
+
+__all__ = [
+    "AgentErrorEvent",
+    "Blocked",
+    "BudgetEvent",
+    "Budgets",
+    "CapabilityUnavailable",
+    "CommandCall",
+    "CompactEvent",
+    "ExtensionApi",
+    "ExtensionContext",
+    "ExtensionError",
+    "ExtensionPaths",
+    "Field",
+    "HookName",
+    "Limits",
+    "MessageEvent",
+    "Origin",
+    "RegistrationRefused",
+    "Schedule",
+    "Schedules",
+    "Secrets",
+    "Start",
+    "SubagentResult",
+    "Subagents",
+    "ToolArguments",
+    "ToolCallEvent",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
+    "ToolResult",
+    "ToolResultEvent",
+    "TurnEvent",
+    "map_text",
+]
+
+Event = TypeVar("Event")
+Answer = TypeVar("Answer")
+Handler: TypeAlias = Callable[[Event], Awaitable[Answer | None] | Answer | None]
+
+
+class ExtensionPaths:
+    """Directories for an extension's data, made when they are first asked for. No sandbox sees them."""
+
+    def __init__(self, data: Path, shared: Path) -> None:
+        self._data, self._shared = data, shared
+
+    @property
+    def data_dir(self) -> Path:
+        """This extension's own, in this conversation. What it holds outlives the extension."""
+        return _made(self._data)
+
+    @property
+    def shared_data_dir(self) -> Path:
+        """This extension's own in all conversations at once: their agents are processes of their own, so write by
+        rename or with a lock, and keep what belongs to one conversation under its office key."""
+        return _made(self._shared)
+
+
+class Subagents:
+    """Fresh agents for one task each."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self._host = host
+
+    async def run(
+        self,
+        task: str,
+        *,
+        profile: str = "analysis-only",
+        input: JsonValue = None,  # noqa: A002  what it is called where subagents are described
+        tools: tuple[str, ...] = (),
+        output: type[BaseModel] | None = None,
+        budget: Budgets | None = None,
+        parent_turns: int = 0,
+    ) -> SubagentResult:
+        """Run one to its end and return how it ended; a failure is a result, not an exception.
+
+        It knows nothing of the conversation but what it is given, and nothing of it is recorded.
+
+        Args:
+            task: what to do.
+            profile: one of the named profiles.
+            input: data for the task, added as JSON.
+            tools: names of tools that it may use; none by default.
+            output: its answer must be exactly JSON of this model; ``result.output`` then holds it.
+            budget: tightens the profile's.
+            parent_turns: so many last turns of the conversation are added as text.
+
+        Raises:
+            CapabilityUnavailable: this host runs no subagents.
+        """
+        if self._host.subagents is None:
+            raise CapabilityUnavailable("this host runs no subagents")
+        return await self._host.subagents.run(
+            SubagentRequest(
+                task=task,
+                profile=profile,
+                input=input,
+                tools=tools,
+                output=output,
+                budget=budget or Budgets(),
+                parent_turns=parent_turns,
+            )
+        )
+
+
+class ExtensionApi:
+    """One extension's view of the runner that it extends."""
+
+    def __init__(self, extension: Extension, registry: Registry, host: ExtensionHost) -> None:
+        self._extension, self._registry, self._host = extension, registry, host
+        self.paths = ExtensionPaths(host.data / extension.slug, host.shared_data / extension.package / extension.slug)
+        """Where to keep data."""
+        self.secrets = extension.secrets
+        """The Secret ``mikan-extension-<slug>``; read-only, and read anew each time."""
+        self.schedules = Schedules(extension, host)
+        """Runs by the clock."""
+        self.subagent = Subagents(host)
+        """Fresh agents for one task each."""
+
+    @property
+    def slug(self) -> str:
+        """This extension's name, from that of its file or directory."""
+        return self._extension.slug
+
+    @property
+    def context(self) -> ExtensionContext:
+        """The conversation and the model, as they are now."""
+        return self._host.context()
+
+    @overload
+    def on(self, hook: Literal["before_agent_start"], handler: Handler[Start, Start | Blocked]) -> None: ...
+    @overload
+    def on(self, hook: Literal["tool_call"], handler: Handler[ToolCallEvent, Blocked]) -> None: ...
+    @overload
+    def on(self, hook: Literal["tool_result"], handler: Handler[ToolResultEvent, ToolResult]) -> None: ...
+    @overload
+    def on(self, hook: Literal["message_end"], handler: Handler[MessageEvent, None]) -> None: ...
+    @overload
+    def on(self, hook: Literal["turn_end"], handler: Handler[TurnEvent, None]) -> None: ...
+    @overload
+    def on(self, hook: Literal["session_compact"], handler: Handler[CompactEvent, None]) -> None: ...
+    @overload
+    def on(self, hook: Literal["agent_error"], handler: Handler[AgentErrorEvent, None]) -> None: ...
+    @overload
+    def on(self, hook: Literal["budget_exceeded"], handler: Handler[BudgetEvent, None]) -> None: ...
+    def on(self, hook: str, handler: Callable[[Any], Any]) -> None:
+        """Have ``handler`` called at a hook, after the handlers that were registered before.
+
+        ================== ===================================== ========================================
+        Hook               When                                  What a handler may return
+        ================== ===================================== ========================================
+        before_agent_start before the first model call of a run  a `Start` with other prompts; `Blocked`
+        tool_call          before a tool runs                    `Blocked`; the first one decides
+        tool_result        after it ran, before it is recorded   a `ToolResult` to take its place
+        message_end        a message is recorded                 nothing
+        turn_end           a model call and its tools are over   nothing
+        session_compact    the session's older part is summarised nothing
+        agent_error        the run ended in an error             nothing
+        budget_exceeded    a cap ended the run                   nothing
+        ================== ===================================== ========================================
+
+        ``None`` leaves things as they are. Each handler of the first and the third sees what the ones before made; a
+        block at the start wins, whatever the order. An error, a wrong result, or more than `Limits.hook` seconds are
+        logged, and the handler is skipped.
+
+        Raises:
+            RegistrationRefused: there is no such hook, or the handler is no function.
+        """
+        self._registry.add_handler(hook, self._extension, handler)
+
+    def register_tool(
+        self,
+        name: str,
+        description: str,
+        arguments: type[ToolArguments],
+        run: ToolFunction,
+        *,
+        parallel: bool = False,
+    ) -> None:
+        """Offer the model a tool. A name that is built in or taken is left out, which the log says.
+
+        Args:
+            name: what the model calls it by.
+            description: what the model reads of it.
+            arguments: a model of its arguments, whose fields have descriptions.
+            run: coroutine function ``(arguments, context)`` that returns a text or a `ToolOutput`. What the model can
+                act on is raised as `ToolError`; commands run in the office's sandbox through ``context.executor``.
+            parallel: it changes nothing, so that calls of it may run at the same time.
+
+        Raises:
+            RegistrationRefused: no such name, no model of arguments, or no coroutine function.
+        """
+        if not (isinstance(arguments, type) and issubclass(arguments, ToolArguments)):
+            raise RegistrationRefused(f"the arguments of the tool {name} are no subclass of ToolArguments")
+        if not callable(run) or not is_async(run):
+            raise RegistrationRefused(f"the tool {name} has no coroutine function (async def)")
+        self._registry.add_tool(ExtensionTool(self._extension, name, description, arguments, run, parallel))
+
+    def register_command(self, name: str, description: str, handler: CommandFunction, *, usage: str = "") -> None:
+        """Answer ``/name`` in the chat, in any case, with no model. Built-in commands and earlier ones of a name win.
+
+        Args:
+            name: without the slash.
+            description: for people.
+            handler: called with a `CommandCall`; posts what it returns, or what it gives to ``call.respond``.
+            usage: what may stand after the name, for people.
+
+        Raises:
+            RegistrationRefused: no such name, or no function.
+        """
+        self._registry.add_command(ExtensionCommand(self._extension, name.lower(), description, handler, usage))
+
+    def on_dispose(self, disposer: Disposer) -> None:
+        """Have something released on reset, eviction or shutdown; the last one registered goes first."""
+        self._registry.add_disposer(self._extension, disposer)
+
+    async def trigger_run(self, text: str) -> None:
+        """Have a run of this conversation begin as soon as it can. It has no history but ``text``; no secrets in it.
+
+        Raises:
+            CapabilityUnavailable: this host starts no runs.
+            ExtensionError: the text holds a secret, or is empty or too long.
+        """
+        await self.schedules.trigger(text)
+
+    async def notify(self, text: str) -> None:
+        """Post a message into this conversation, with no run.
+
+        Raises:
+            CapabilityUnavailable: this host posts nothing outside of runs.
+        """
+        await self._conversation("posts no messages outside of runs").notify(text)
+
+    async def react(self, message_id: str, emoji: str) -> None:
+        """Put a reaction on a message of this conversation, such as ``origin.message_id``.
+
+        Raises:
+            CapabilityUnavailable: this host has no reactions.
+        """
+        await self._conversation("has no reactions").react(message_id, emoji)
+
+    async def upload_file(self, path: Path | str, title: str = "") -> None:
+        """Send a file of this process's, such as one in ``paths.data_dir``, into this conversation.
+
+        Raises:
+            CapabilityUnavailable: this host takes no files.
+        """
+        file = Path(path)
+        await self._conversation("takes no files").upload(file, title or file.name)
+
+    def log(self, message: str, level: Literal["debug", "info", "warning", "error"] = "info") -> None:
+        """An entry in the agent's log, under this extension's name; values of its secrets are masked."""
+        self._extension.log.write(_LEVELS[level], message)
+
+    def _conversation(self, lacks: str) -> ConversationHost:
+        if self._host.conversation is None:
+            raise CapabilityUnavailable(f"this host {lacks}")
+        return self._host.conversation
+
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
