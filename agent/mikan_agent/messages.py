@@ -179,7 +179,7 @@ class BashExecutionMessage(Part):
     cancelled: bool = False
     truncated: bool = False
     full_output_path: str | None = ABSENT
-    exclude_from_context: bool = False
+    exclude_from_context: bool | None = ABSENT
     timestamp: int = 0
 
 

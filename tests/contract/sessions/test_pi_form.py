@@ -126,6 +126,14 @@ def test_typed_messages_are_written_in_this_form() -> None:
         ASSISTANT
         | {"content": [{"type": "text", "text": "a", "textSignature": "s"}, {"type": "of_the_future", "x": 1}]},
         {"role": "custom", "customType": "x", "content": "note", "display": False, "timestamp": 1},
+        {
+            "role": "bashExecution",
+            "command": "ls",
+            "output": "a",
+            "cancelled": False,
+            "truncated": False,
+            "timestamp": 1,
+        },
         {"role": "of_the_future", "anything": [1, None]},
         {"role": "user", "content": 5},
     ],

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
@@ -356,44 +354,3 @@ async def test_only_a_users_message_and_a_compaction_wait_for_the_disk(
         assert len(synced) == 2
         await session.sync()
         assert len(synced) == 3
-
-
-_STEPS = st.lists(st.tuples(st.sampled_from(["say", "branch", "compact", "root"]), st.integers(0, 30)), max_size=15)
-
-
-@settings(max_examples=40, deadline=None)
-@given(_STEPS)
-def test_a_reopened_session_is_the_session_that_was_written(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
-) -> None:
-    asyncio.run(_write_and_compare(tmp_path_factory.mktemp("sessions"), steps))
-
-
-async def _write_and_compare(directory: Path, steps: list[tuple[str, int]]) -> None:
-    store = SessionStore(ConfinedDirectory(directory), CWD, TickingClock())
-    expected: list[str] = []
-    paths: dict[str, list[str]] = {}
-    async with await store.open(TOP) as session:
-        for step, number in steps:
-            known = [entry.id for entry in session.entries]
-            if step == "branch" and known:
-                session.branch(known[number % len(known)])
-                expected = paths[known[number % len(known)]]
-            elif step == "root":
-                session.branch(None)
-                expected = []
-            elif step == "compact" and expected:
-                kept = expected[number % len(expected)]
-                entry_id = await session.append_compaction("S", kept, number)
-                expected = paths[entry_id] = [*expected, entry_id]
-            else:
-                entry_id = await session.append_message(user(str(number)))
-                expected = paths[entry_id] = [*expected, entry_id]
-            assert [entry.id for entry in session.branch_path()] == expected
-        written = [entry.raw for entry in session.entries]
-    async with await store.open(TOP) as session:
-        assert session.problems == ()
-        assert [entry.raw for entry in session.entries] == written
-        for entry in session.entries:
-            session.branch(entry.id)
-            assert [e.id for e in session.branch_path()] == paths[entry.id]
