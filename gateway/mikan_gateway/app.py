@@ -52,6 +52,7 @@ from mikan_gateway.storage.console import ConsoleStore
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.outgoing import OutgoingStore
 from mikan_gateway.storage.spool import SpoolDirectory
+from mikan_gateway.storage.state_lock import StateLock, lock_file
 
 PLATFORM_RETRY = 15.0
 """Seconds until a platform that could not start is tried again."""
@@ -115,8 +116,9 @@ class Gateway:
 
         api = await connect(self._config.kubeconfig)
         self._stack.push_async_callback(api.close)
+        lock = await self._lock_state()
         if self._config.lease:
-            await self._take_lease(api)
+            await self._take_lease(api, lock)
         database = await Database.open(self._config.database_url)
         self._stack.push_async_callback(database.close)
         self.board.add(Part("database", database.health, needed=True))
@@ -147,9 +149,25 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _take_lease(self, api: ApiClient) -> None:
-        lease = LeaseHolder(api, self._config.namespace, names.GATEWAY, self._config.pod_name, self._clock)
-        self.board.add(Part("lease", lease.health, needed=True))
+    async def _lock_state(self) -> StateLock | None:
+        """Wait until no other gateway is at work on the state volume; ``None`` where a server keeps the data."""
+        file = lock_file(self._config.database_url)
+        if file is None:
+            return None
+        lock = StateLock(file, self._config.pod_name, self._clock)
+        self.board.add(Part("state volume", lock.health, needed=True))
+        self._stack.callback(lock.release)
+        await lock.take()
+        return lock
+
+    async def _take_lease(self, api: ApiClient, lock: StateLock | None) -> None:
+        config, fenced = self._config, lock is not None and lock.held
+        ended = lock.predecessor if lock else ""
+        lease = LeaseHolder(
+            api, config.namespace, names.GATEWAY, config.pod_name, self._clock, fenced=fenced, ended=ended
+        )
+        # Where it is no fence it only tells who is active; without it everything is served all the same.
+        self.board.add(Part("lease", lease.health, needed=not fenced))
         await lease.acquire()
         lease.keep(self.lost.set)
         self._lease = lease

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted
 from mikan_api.tokens import OfficeClaims, issue_token
 from mikan_api.wire import Run, Stop
 from mikan_cluster.commands import Kubectl
+from mikan_gateway import lease
 
 TOKEN = "t" * 24
 
@@ -213,7 +215,7 @@ async def test_the_state_of_every_part_is_told(process: Process) -> None:
         parts = (await client.get("/readyz")).json()["parts"]
         metrics = (await client.get("/metrics")).text
 
-    assert set(parts) == {"settings", "token keys", "database", "office-watch", "platform-console"}
+    assert set(parts) == {"settings", "token keys", "state volume", "database", "office-watch", "platform-console"}
     assert all(part["ok"] for part in parts.values())
     assert 'mikan_gateway_part_up{part="office-watch"} 1.0' in metrics
 
@@ -228,6 +230,21 @@ async def test_a_second_gateway_waits_for_the_lease(process: Process, tmp_path: 
     assert await process.end(signal.SIGTERM) == 0
 
     await other.ready(200)
+    assert await other.end(signal.SIGTERM) == 0
+
+
+async def test_a_second_gateway_on_the_same_volume_waits_and_need_not_wait_for_the_lease_of_a_killed_one(
+    process: Process, conversation: str
+) -> None:
+    await process.start(MIKAN_LEASE="1", MIKAN_POD_NAME="one")
+    other = Process(process.root, process.namespace, process.kubectl, conversation)
+    await other.spawn(MIKAN_LEASE="1", MIKAN_POD_NAME="two")
+    await other.ready(503)
+    assert await process.end(signal.SIGKILL) == -signal.SIGKILL
+
+    began = time.monotonic()
+    await other.ready(200)
+    assert time.monotonic() - began < lease.DURATION
     assert await other.end(signal.SIGTERM) == 0
 
 

@@ -7,6 +7,7 @@ import pytest
 from kubernetes.aio.client import ApiClient
 
 from mikan_gateway.lease import DURATION, ENDING_DURATION, RENEW_DEADLINE, WAITING, LeaseHolder
+from mikan_gateway.ports import Health
 from mikan_operator_testing.virtual_time import run_virtual
 
 
@@ -46,9 +47,11 @@ class Leases:
         self.lease = body
 
 
-async def kept(leases: Leases, monkeypatch: pytest.MonkeyPatch, ending: bool = False) -> asyncio.Event:
+async def kept(
+    leases: Leases, monkeypatch: pytest.MonkeyPatch, ending: bool = False, fenced: bool = False
+) -> asyncio.Event:
     """Take the Lease and keep it; the event tells of its loss."""
-    holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
+    holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock(), fenced=fenced)
     monkeypatch.setattr(holder, "_api", leases)
     await holder.acquire()
     lost = asyncio.Event()
@@ -73,11 +76,12 @@ def test_who_cannot_renew_leaves_before_anybody_else_may_act(monkeypatch: pytest
     assert RENEW_DEADLINE <= run_virtual(scenario()) < DURATION
 
 
-def test_a_lease_in_other_hands_is_lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_lease_in_other_hands_is_lost_at_once(monkeypatch: pytest.MonkeyPatch, fenced: bool) -> None:
     leases = Leases()
 
     async def scenario() -> float:
-        lost = await kept(leases, monkeypatch)
+        lost = await kept(leases, monkeypatch, fenced=fenced)
         began = asyncio.get_running_loop().time()
         leases.lease.spec.holder_identity = "two"
         await lost.wait()
@@ -119,3 +123,59 @@ def test_the_successor_of_one_that_was_killed_while_it_ended_waits_a_third_as_lo
         return asyncio.get_running_loop().time() - began
 
     assert ENDING_DURATION < run_virtual(scenario()) <= ENDING_DURATION + 2 * WAITING
+
+
+@pytest.mark.parametrize("answers", ["refused", "silent"])
+def test_behind_a_fence_an_api_server_that_is_away_ends_nothing_and_is_told(
+    monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    leases = Leases()
+    holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock(), fenced=True)
+    monkeypatch.setattr(holder, "_api", leases)
+
+    async def scenario() -> list[Health]:
+        await holder.acquire()
+        lost = asyncio.Event()
+        holder.keep(lost.set)
+        began = asyncio.get_running_loop().time()
+        setattr(leases, f"{'refusing' if answers == 'refused' else answers}_from", began)
+        await asyncio.sleep(600)
+        away = holder.health()
+        leases.refusing_from = leases.silent_from = float("inf")
+        await asyncio.sleep(10)
+        assert not lost.is_set()
+        return [away, holder.health()]
+
+    reason = "not renewed: OSError" if answers == "refused" else "not renewed: TimeoutError"
+    assert run_virtual(scenario()) == [Health(False, reason), Health(True)]
+
+
+def test_a_holder_that_is_known_to_have_ended_is_not_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    leases = Leases()
+
+    async def scenario() -> float:
+        killed = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
+        monkeypatch.setattr(killed, "_api", leases)
+        await killed.acquire()
+        began = asyncio.get_running_loop().time()
+        successor = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "two", LoopClock(), ended="one")
+        monkeypatch.setattr(successor, "_api", leases)
+        await successor.acquire()
+        return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(scenario()) == 0.0
+    assert leases.lease.spec.holder_identity == "two"
+
+
+def test_giving_it_up_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    leases = Leases()
+
+    async def scenario() -> float:
+        holder = LeaseHolder(ApiClient(), "mikan", "mikan-gateway", "one", LoopClock())
+        monkeypatch.setattr(holder, "_api", leases)
+        await holder.acquire()
+        began = leases.silent_from = asyncio.get_running_loop().time()
+        await holder.release()
+        return asyncio.get_running_loop().time() - began
+
+    assert run_virtual(scenario()) == RENEW_DEADLINE
