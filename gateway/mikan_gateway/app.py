@@ -188,7 +188,7 @@ class Gateway:
         self, database: Database, cluster: Kubernetes, settings: SettingsSource, authenticator: Authenticator
     ) -> None:
         spool = SpoolDirectory(self._config.spool_dir)
-        outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock)
+        outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock, self._note_refused)
         renderer = Renderer(self._platforms, outbox, spool, self._clock)
         dropped = self.metrics.outputs_dropped.inc
         self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock, dropped)
@@ -238,6 +238,9 @@ class Gateway:
             await self._clock.sleep(PLATFORM_RETRY)
             if await _started(platform, intake):
                 return
+
+    def _note_refused(self, what: str) -> None:
+        self.metrics.refused.labels(what).inc()
 
     async def _log_posted(self, office: OfficeKey, message: ConversationMessage) -> int:
         assert self._runtime is not None  # noqa: S101  nothing is posted before it exists

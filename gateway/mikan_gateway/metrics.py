@@ -33,6 +33,12 @@ class Metrics:
             "Operations of runs that a fault of ours kept from being shown.",
             registry=self.registry,
         )
+        self.refused = Counter(
+            "mikan_gateway_refused",
+            "What a chat platform would not take for good, such as an answer to somebody who blocked the bot.",
+            ("what",),
+            registry=self.registry,
+        )
 
     def observe(self, board: HealthBoard, offices: Callable[[], int]) -> None:
         """Have the parts' health and the number of offices read at each scrape."""

@@ -172,8 +172,11 @@ class ChatPlatform(Protocol):
 
     def health(self) -> Health: ...
 
-    async def post(self, target: Target, text: str, nonce: str) -> str:
-        """Post a message of GFM and return its id; a nonce used before returns the id of then, where that can be."""
+    async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
+        """Post a message of GFM and return its id; a nonce used before returns the id of then, where that can be.
+
+        Of a ``draft`` (more is coming) nobody waits for the platform's leave: it is posted now or not at all.
+        """
         ...
 
     @property
@@ -182,7 +185,7 @@ class ChatPlatform(Protocol):
         ...
 
     async def edit(self, target: Target, message_id: str, text: str, draft: bool = False) -> None:
-        """Replace a message's text; of a ``draft`` (more is coming) nothing needs to survive a crash."""
+        """Replace a message's text; of a ``draft`` nothing needs to survive a crash, and it is shown now or not."""
         ...
 
     async def delete(self, target: Target, message_id: str) -> None: ...

@@ -64,7 +64,7 @@ class FakePlatform:
     def health(self) -> Health:
         return Health(True)
 
-    async def post(self, target: Target, text: str, nonce: str) -> str:
+    async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         self._fail()
         if nonce in self._nonces:
             self._note("post-again", self._nonces[nonce])

@@ -49,10 +49,14 @@ LogPosted = Callable[[OfficeKey, ConversationMessage], Awaitable[int]]
 class Outbox:
     """Posts and edits on any platform. ``scope`` is a run's id, or what else a message belongs to."""
 
-    def __init__(self, intents: Intents, log_posted: LogPosted, clock: Clock) -> None:
+    def __init__(
+        self, intents: Intents, log_posted: LogPosted, clock: Clock, refused: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """``refused`` is told of what a platform would not take: an answer, an upload, and so on."""
         self._intents = intents
         self._log_posted = log_posted
         self._clock = clock
+        self._refused = refused
 
     async def begin(self, scope: str, slot: str) -> Outgoing:
         """Store the intent to post, ahead of time if there is time."""
@@ -71,7 +75,9 @@ class Outbox:
         found = await self._intents.get(scope, slot)
         return found.message_id if found else None
 
-    async def post(self, platform: ChatPlatform, target: Target, scope: str, slot: str, text: str) -> str:
+    async def post(
+        self, platform: ChatPlatform, target: Target, scope: str, slot: str, text: str, draft: bool = False
+    ) -> str:
         """Post once, however often this is called; the message id.
 
         Raises:
@@ -80,21 +86,32 @@ class Outbox:
         intent = await self.begin(scope, slot)
         if intent.message_id is not None:
             return intent.message_id
-        return await self.send(platform, target, intent, text)
+        return await self.send(platform, target, intent, text, draft=draft)
 
     async def send(
-        self, platform: ChatPlatform, target: Target, intent: Outgoing, text: str, office: OfficeKey | None = None
+        self,
+        platform: ChatPlatform,
+        target: Target,
+        intent: Outgoing,
+        text: str,
+        office: OfficeKey | None = None,
+        draft: bool = False,
     ) -> str:
         """Post what is intended and mark it; the message id.
 
         Args:
+            platform: where to.
+            target: the place there.
+            intent: stored before.
+            text: GFM.
             office: number the message in that office's log too; asked for together, mark and number share a commit.
+            draft: whether more is coming.
 
         Raises:
             PlatformError: it could not be posted.
         """
         with around(Step.PLATFORM_POST):
-            message_id = await platform.post(target, text, intent.nonce)
+            message_id = await platform.post(target, text, intent.nonce, draft)
         marked = self._intents.sent(intent.run_id, intent.slot, message_id)
         if office is None:
             await marked
@@ -155,7 +172,10 @@ class Outbox:
                 await self.log(office, target, message_id, part)
 
     async def persist(self, call: Callable[[], Awaitable[T]], what: str) -> T | None:
-        """Call until it worked, waiting as the platform asks; ``None`` if the platform refuses for good."""
+        """Call until it worked, waiting as the platform asks; ``None`` if the platform refuses for good.
+
+        It does where nobody can be answered any more: somebody blocked the bot, or a group removed it.
+        """
         pause = FIRST_PAUSE
         while True:
             try:
@@ -166,7 +186,8 @@ class Outbox:
                 await self._clock.sleep(wait)
                 pause = min(MAX_PAUSE, pause * 2)
             except PlatformRefused as error:
-                logger.error("platform refused", extra={"what": what, "reason": str(error)})
+                logger.warning("platform refused", extra={"what": what, "reason": str(error)})
+                self._refused(what)
                 return None
 
 

@@ -124,9 +124,12 @@ class RunView:
                 await self._paint(text, draft=True)
             except PlatformUnavailable as error:
                 self._painted = self._clock.monotonic() + (error.retry_after or 0.0)
-                logger.info("draft not shown", extra={"run": self.run.run_id, "reason": str(error)})
+                self._paint_in(self._pause())
+                logger.debug("draft not shown yet", extra={"run": self.run.run_id, "reason": str(error)})
             except PlatformError as error:
-                logger.warning("draft not shown", extra={"run": self.run.run_id, "reason": str(error)})
+                # What it says of one draft holds for the next, most likely; the answer is tried all the same.
+                self._close()
+                logger.warning("no draft is shown", extra={"run": self.run.run_id, "reason": str(error)})
 
     # For good
 
@@ -224,16 +227,16 @@ class RunView:
                 generation = shown.generation + 1
         else:
             generation = 0
-        message_id = await self._post(_slot(index, generation), text, log=not draft and self._is_logged_to(index))
+        message_id = await self._post(_slot(index, generation), text, draft, not draft and self._is_logged_to(index))
         # What a post showed survives a crash, so it needs no edit to be final.
         self._shown[index : index + 1] = [_Part(message_id, text, generation, draft=False)]
 
-    async def _post(self, slot: str, text: str, log: bool) -> str:
+    async def _post(self, slot: str, text: str, draft: bool, log: bool) -> str:
         intent, self._intent = self._intent, None
         if intent is None or intent.slot != slot or intent.message_id is not None:
-            return await self._outbox.post(self._platform, self._target, self.run.run_id, slot, text)
+            return await self._outbox.post(self._platform, self._target, self.run.run_id, slot, text, draft)
         office = self.run.office if log else None
-        message_id = await self._outbox.send(self._platform, self._target, intent, text, office)
+        message_id = await self._outbox.send(self._platform, self._target, intent, text, office, draft)
         if log:
             self._logged.add(message_id)
         return message_id

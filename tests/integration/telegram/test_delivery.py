@@ -12,7 +12,9 @@ import pytest
 from mikan_api.kill_points import VARIABLE
 from mikan_gateway.exceptions import ClusterError, OfficeConflict
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, UNAUTHORIZED, WEBHOOK
+from mikan_gateway.platforms.telegram.lanes import OVERALL_PER_SECOND
 from mikan_gateway.ports import InboundMessage, Intake
+from mikan_gateway.runtime.clock import SystemClock
 from servers.telegram.server import TelegramServer
 from telegram_agent import Turn
 from telegram_world import Start, TelegramGateway, config_of
@@ -43,8 +45,8 @@ async def test_a_backlog_is_answered_in_order_and_nothing_is_dropped(telegram: T
 
     await start()
 
-    await ann.until(lambda chat: len(chat.texts) == 60, patience=60)
-    await bob.until(lambda chat: len(chat.texts) == 60, patience=60)
+    await ann.until(lambda chat: "You said: question 59" in chat.texts, patience=60)
+    await bob.until(lambda chat: "You said: other 59" in chat.texts, patience=60)
     assert ann.texts == [f"You said: question {number}" for number in range(60)]
     assert bob.texts == [f"You said: other {number}" for number in range(60)]
     assert telegram.world.updates == []
@@ -131,7 +133,7 @@ async def test_flood_control_is_waited_out_and_the_final_text_arrives(telegram: 
         telegram.flood.refuse_next(42, 2)
         return "here it is"
 
-    await start(play=play)
+    await start(play=play, clock=SystemClock())
     ann = telegram.private(42)
 
     ann.send("hello")
@@ -142,22 +144,80 @@ async def test_flood_control_is_waited_out_and_the_final_text_arrives(telegram: 
     assert telegram.flood.early == 0
 
 
-async def test_under_telegrams_limits_every_final_text_arrives_in_order_and_no_call_is_early(
+async def test_a_crowd_gets_all_answers_in_order_and_flood_control_has_nothing_to_say(
     telegram: TelegramServer, start: Start
 ) -> None:
-    telegram.flood.per_chat_second = 1
-    await start()
+    async def play(turn: Turn) -> str:
+        answer = f"You said: {turn.text}"
+        for end in range(4, len(answer), 4):
+            await turn.stream(answer[:end])
+            await asyncio.sleep(0.15)
+        return answer
+
+    telegram.flood.as_documented()
+    await start(play=play, clock=SystemClock())
+    people = [telegram.private(number, f"P{number}", f"p{number}") for number in range(100, 140)]
+    groups = [telegram.people.group(number, telegram.people.person(42)) for number in range(1, 4)]
+
+    for number in range(2):
+        for chat in people:
+            chat.send(f"question {number}")
+        for chat in groups:
+            chat.send(f"@mikan_bot question {number}")
+
+    for chat in [*people, *groups]:
+        await chat.until(lambda chat: "You said: question 1" in chat.texts and len(chat.texts) == 2, patience=60)
+    assert all(chat.texts == ["You said: question 0", "You said: question 1"] for chat in people)
+    assert all(sorted(chat.texts) == ["You said: question 0", "You said: question 1"] for chat in groups)
+    assert telegram.flood.refused == 0
+
+
+async def test_one_chat_that_is_closed_keeps_nobody_else_waiting(telegram: TelegramServer, start: Start) -> None:
+    """Not even with what the gateway itself answers: the next poll comes all the same."""
+    telegram.flood.refuse_next(42, 600)
+    await start(clock=SystemClock())
     ann, bob = telegram.private(42), telegram.private(43, "Bob", "bob")
 
-    for number in range(3):
-        ann.send(f"question {number}")
-        bob.send(f"question {number}")
+    for text in ("/login", "stop", "/model", "hello"):
+        ann.send(text)
+    async with asyncio.timeout(10):
+        while not telegram.flood.refused:  # noqa: ASYNC110  refusals have nobody to tell
+            await asyncio.sleep(0.01)
+    bob.send("hello")
 
-    expected = [f"You said: question {number}" for number in range(3)]
-    await ann.until(lambda chat: chat.texts == expected)
-    await bob.until(lambda chat: chat.texts == expected)
-    assert telegram.flood.refused > 0
+    await bob.answered("You said: hello")
+    await until_confirmed(telegram)
+    assert ann.texts == []
     assert telegram.flood.early == 0
+
+
+async def test_what_is_closed_for_the_whole_bot_is_left_alone(telegram: TelegramServer, start: Start) -> None:
+    await start(clock=SystemClock())
+    people = [telegram.private(number, f"P{number}", f"p{number}") for number in range(100, 160)]
+    people[0].send("hello")
+    await people[0].answered("You said: hello")
+    telegram.flood.close_all(3)
+
+    for chat in people[1:]:
+        chat.send("hello")
+
+    for chat in people[1:]:
+        await chat.answered("You said: hello")
+    # Those that were on their way when it began, and no other: else it were two for each of them.
+    assert telegram.flood.refused <= OVERALL_PER_SECOND
+    assert telegram.flood.early == 0
+
+
+async def test_answers_of_our_own_keep_their_order(telegram: TelegramServer, start: Start) -> None:
+    telegram.faults.add("sendMessage", "error", times=2)
+    await start()
+    ann = telegram.private(42)
+
+    for text in ("/model x", "stop", "/login"):
+        ann.send(text)
+
+    await ann.until(lambda chat: len(chat.texts) == 3)
+    assert [text.split()[0] for text in ann.texts] == ["That", "Nothing", "/login"]
 
 
 async def test_a_stream_in_a_flooded_chat_is_coalesced(telegram: TelegramServer, start: Start) -> None:
@@ -172,15 +232,15 @@ async def test_a_stream_in_a_flooded_chat_is_coalesced(telegram: TelegramServer,
         return "".join(words)
 
     telegram.flood.per_chat_second = 1
-    await start(play=play)
+    await start(play=play, clock=SystemClock())
     ann = telegram.private(42)
 
     ann.send("talk")
 
     await ann.answered("".join(words).strip())
     assert len(ann.answers) == 1
-    assert len(ann.answers[0].history) <= 4
-    assert telegram.flood.early == 0
+    assert 2 <= len(ann.answers[0].history) <= 4
+    assert telegram.flood.refused == 0
 
 
 @pytest.mark.parametrize("kind", ["error", "garbage", "cut"])

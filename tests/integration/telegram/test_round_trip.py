@@ -230,17 +230,30 @@ async def test_a_deleted_placeholder_is_replaced_by_another_message(telegram: Te
     assert ann.texts == ["here it is"]
 
 
-async def test_a_person_who_blocked_the_bot_keeps_nobody_waiting(telegram: TelegramServer, start: Start) -> None:
+async def test_who_can_be_answered_no_more_is_given_up_and_keeps_nobody_waiting(
+    telegram: TelegramServer, start: Start
+) -> None:
     async def play(turn: Turn) -> str:
         if turn.text == "bye":
             ann.person.blocked = True
         return f"You said: {turn.text}"
 
-    await start(play=play)
+    gateway = await start(play=play)
     ann, bob = telegram.private(42), telegram.private(43, "Bob", "bob")
-
     ann.send("bye")
+    ann.send("stop")
     bob.send("hello")
-
     await bob.answered("You said: hello")
-    assert ann.texts == []
+    async with asyncio.timeout(10):
+        while len(gateway.refused) < 2:  # noqa: ASYNC110  refusals have nobody to tell
+            await asyncio.sleep(0.01)
+    tried = len(telegram.called("sendMessage"))
+
+    await gateway.restart()
+    ann.person.blocked = False
+    ann.send("back again")
+
+    await ann.answered("You said: back again")
+    assert ann.texts == ["You said: back again"]
+    assert gateway.refused == ["answer", "answer"]
+    assert len(telegram.called("sendMessage")) == tried + 1

@@ -112,7 +112,7 @@ async def test_updates_stay_until_the_offset_confirms_them(telegram: TelegramSer
     rest = await call(client, "getUpdates", offset=first[-1]["update_id"] + 1)
 
     assert [u["message"]["text"] for u in first] == ["one", "two"]
-    assert again == first
+    assert again == first[:1]
     assert [u["message"]["text"] for u in rest] == ["three"]
     assert await call(client, "getUpdates", offset=rest[-1]["update_id"] + 1) == []
 
@@ -199,3 +199,105 @@ async def test_files_larger_than_a_bot_may_fetch_are_refused(
     assert await call(client, "getFile", file_id="none") == (
         "Bad Request: wrong file_id or the file is temporarily unavailable"
     )
+
+
+async def test_who_asks_for_the_same_again_within_a_moment_gets_one_update(
+    telegram: TelegramServer, client: httpx.AsyncClient
+) -> None:
+    ann = telegram.private(42)
+    for text in ("one", "two"):
+        ann.send(text)
+
+    whole = await call(client, "getUpdates", timeout=0)
+    hasty = await call(client, "getUpdates", timeout=0)
+    await asyncio.sleep(0.55)
+    patient = await call(client, "getUpdates", timeout=0)
+
+    assert [len(updates) for updates in (whole, hasty, patient)] == [2, 1, 2]
+
+
+async def test_a_poll_that_finds_something_ends_no_other(telegram: TelegramServer, client: httpx.AsyncClient) -> None:
+    first = asyncio.create_task(call(client, "getUpdates", timeout=30))
+    await asyncio.sleep(0.05)
+
+    assert await call(client, "getUpdates", offset=5, timeout=0) == []
+    telegram.private(42).send("hello")
+
+    assert [u["message"]["text"] for u in await first] == ["hello"]
+    assert telegram.methods.conflicts == 0
+
+
+async def test_texts_have_a_limit_before_they_are_parsed_too(
+    telegram: TelegramServer, client: httpx.AsyncClient
+) -> None:
+    telegram.private(42)
+
+    said = await call(client, "sendMessage", chat_id=42, text="<b></b>" * 5_000 + "x", parse_mode="HTML")
+
+    assert said == "Bad Request: text is too long"
+
+
+async def test_who_can_be_answered_no_more_is_named(telegram: TelegramServer, client: httpx.AsyncClient) -> None:
+    ann, group = telegram.private(42), telegram.people.group(1, telegram.people.person(42))
+    group.room.muted = True
+    assert await call(client, "sendMessage", chat_id=group.id, text="x") == (
+        "Bad Request: not enough rights to send text messages to the chat"
+    )
+    group.room.kicked = True
+    assert await call(client, "sendMessage", chat_id=group.id, text="x") == (
+        "Forbidden: bot was kicked from the supergroup chat"
+    )
+    ann.person.deleted = True
+    assert await call(client, "sendMessage", chat_id=42, text="x") == "Forbidden: user is deactivated"
+
+
+async def test_a_group_that_became_a_supergroup_says_where_it_went(
+    telegram: TelegramServer, client: httpx.AsyncClient
+) -> None:
+    group = telegram.people.basic_group(7, telegram.people.person(42))
+    later = group.upgrade(2)
+
+    refused = (await client.post("sendMessage", json={"chat_id": group.id, "text": "x"})).json()
+    told = await call(client, "getUpdates")
+
+    assert refused["description"] == "Bad Request: group chat was upgraded to a supergroup chat"
+    assert refused["parameters"] == {"migrate_to_chat_id": int(later.id)}
+    assert told[0]["message"]["migrate_to_chat_id"] == int(later.id)
+    assert (told[1]["message"]["migrate_from_chat_id"], told[1]["message"]["message_id"]) == (int(group.id), 1)
+
+
+async def test_a_link_to_a_file_expires_and_another_can_be_had(
+    telegram: TelegramServer, client: httpx.AsyncClient
+) -> None:
+    sent = telegram.private(42).send_file("notes.txt", b"remember")
+    assert sent.file is not None
+    files = f"{telegram.base_file_url}{telegram.token}"
+    path = (await call(client, "getFile", file_id=sent.file.file_id))["file_path"]
+    assert (await client.get(f"{files}/{path}")).content == b"remember"
+
+    telegram.world.links.clear()
+
+    assert (await client.get(f"{files}/{path}")).status_code == 404
+    again = (await call(client, "getFile", file_id=sent.file.file_id))["file_path"]
+    assert (await client.get(f"{files}/{again}")).content == b"remember"
+
+
+@pytest.mark.parametrize(("width", "height", "taken"), [(800, 600, True), (9_000, 1_001, False), (2_100, 100, False)])
+async def test_photos_have_a_shape(
+    telegram: TelegramServer, client: httpx.AsyncClient, width: int, height: int, taken: bool
+) -> None:
+    telegram.private(42)
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + height.to_bytes(4)
+
+    response = await client.post("sendPhoto", data={"chat_id": "42"}, files={"photo": ("plot.png", png)})
+
+    assert response.json()["ok"] is taken
+    assert taken or response.json()["description"] == "Bad Request: PHOTO_INVALID_DIMENSIONS"
+
+
+async def test_everybody_is_refused_where_all_is_closed(telegram: TelegramServer, client: httpx.AsyncClient) -> None:
+    telegram.private(42)
+    telegram.flood.close_all(1)
+
+    for method, parameters in (("sendMessage", {"text": "x"}), ("sendChatAction", {"action": "typing"})):
+        assert await call(client, method, chat_id=42, **parameters) == "Too Many Requests: retry after 1"

@@ -96,7 +96,7 @@ class ConsolePlatform:
             raise PlatformUnavailable("the gateway is starting or stopping; try again in a moment")
         return await self._intake.receive(self._normalized(conversation_id, send))
 
-    async def post(self, target: Target, text: str, nonce: str) -> str:
+    async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         message = self._message("post", target, _message_id(nonce), text=text)
         return (await self._append(message, nonce)).message_id
 

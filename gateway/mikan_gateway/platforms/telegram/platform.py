@@ -107,7 +107,7 @@ class TelegramPlatform:
     def health(self) -> Health:
         return self._poller.health() if self._poller else Health(False, "not started")
 
-    async def post(self, target: Target, text: str, nonce: str) -> str:
+    async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         """Post a message; its id. The same nonce again gives the same id, within one process."""
         known = self._posted.get(nonce)
         if known is not None:
@@ -130,8 +130,8 @@ class TelegramPlatform:
                 ),
             )
 
-        message = await self._lanes.send(_chat(target), call)
-        return self._sent(nonce, message)
+        send = self._lanes.send_draft if draft else self._lanes.send
+        return self._sent(nonce, await send(_chat(target), call))
 
     async def edit(self, target: Target, message_id: str, text: str, draft: bool = False) -> None:
         part = as_part(text, self._names)
@@ -159,7 +159,7 @@ class TelegramPlatform:
                 if not any(gone in error.message.lower() for gone in _GONE):
                     raise
 
-        await self._lanes.send(_chat(target), call)
+        await self._lanes.send(_chat(target), call, message=False)
 
     async def upload(self, target: Target, file: Path, name: str, title: str, nonce: str) -> str:
         """Send a file: as a photo where it is one, else as a document.

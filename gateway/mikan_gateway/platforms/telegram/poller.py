@@ -73,6 +73,8 @@ class Poller:
         self._clock = clock
         self._faults = _Faults()
         self._offset: int | None = None
+        self._told: int | None = None
+        """The offset that Telegram has been told."""
         self._task: asyncio.Task[None] | None = None
         self._taking = False
         self._stopping = False
@@ -128,6 +130,7 @@ class Poller:
         # interrupt it, which says nothing.
         fault = self._faults.polling
         held = POLL_SECONDS if fault in {"", OTHER_POLLER} else 0
+        self._told = self._offset
         with around(Step.MESSAGE_ACKNOWLEDGE) if self._offset else nullcontext():
             return await self._bot.get_updates(
                 offset=self._offset, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
@@ -155,8 +158,8 @@ class Poller:
             logger.warning("commands are not offered in Telegram's menu", extra={"reason": reason(error)})
 
     async def _confirm(self) -> None:
-        """Tell Telegram what is durable. Without it all that happens is a second delivery."""
-        if self._offset is None:
+        """Tell Telegram what is durable, if no poll has. Without it all that happens is a second delivery."""
+        if self._offset == self._told:
             return
         try:
             async with asyncio.timeout(CONFIRM_SECONDS):

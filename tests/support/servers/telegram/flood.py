@@ -1,4 +1,7 @@
-"""Flood control (Bot FAQ "My bot is hitting limits"): off until a test switches it on."""
+"""Flood control (Bot FAQ "My bot is hitting limits"): off until a test switches it on.
+
+What Telegram says of its limits is not exact, so these are taken at their word: no burst is forgiven.
+"""
 
 import math
 import time
@@ -21,25 +24,38 @@ class Flood:
     _times: dict[object, deque[float]] = field(default_factory=dict)
     _closed: dict[int, float] = field(default_factory=dict)
     _forced: dict[int, int] = field(default_factory=dict)
+    _all_closed: float = 0.0
+
+    def as_documented(self) -> None:
+        """Switch on what the FAQ names: about one message a second in a chat, 20 a minute in a group, 30 in all."""
+        self.per_chat_second, self.per_group_minute, self.overall_second = 1, 20, 30
+
+    def close_all(self, seconds: int) -> None:
+        """Refuse everything to everybody for so long."""
+        self._all_closed = time.monotonic() + seconds
 
     def refuse_next(self, chat: int, seconds: int) -> None:
         """Refuse the next call to a chat, whatever the limits."""
         self._forced[chat] = seconds
 
-    def admit(self, chat: int) -> None:
-        """Take a call, or refuse it.
+    def admit(self, chat: int, message: bool = True) -> None:
+        """Take a call, or refuse it. What shows no message counts for the bot, not for the chat.
 
         Raises:
             ApiError: 429, with the seconds to wait.
         """
         now = time.monotonic()
+        if now < self._all_closed:
+            raise self._refusal(chat, self._all_closed - now)
         if now < self._closed.get(chat, 0.0) - 0.02:
             self.early += 1
             raise self._refusal(chat, self._closed[chat] - now)
         if chat in self._forced:
             raise self._refusal(chat, self._forced.pop(chat))
-        limits = [(chat, self.per_chat_second, 1.0), ("all", self.overall_second, 1.0)]
-        if chat < 0:
+        limits: list[tuple[object, int | None, float]] = [("all", self.overall_second, 1.0)]
+        if message:
+            limits.append((chat, self.per_chat_second, 1.0))
+        if message and chat < 0:
             limits.append((("group", chat), self.per_group_minute, 60.0))
         for key, limit, window in limits:
             times = self._times.setdefault(key, deque())

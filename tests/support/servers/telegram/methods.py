@@ -18,6 +18,11 @@ from servers.telegram.world import MAX_UPDATES, Room, Shown, World
 MAX_TEXT, MAX_CAPTION = 4_096, 1_024
 MAX_DOWNLOAD = 20 * 1024 * 1024
 MAX_POLL = 50
+SAME_HELD, SAME_LIMITED, CONFLICT_HELD = 3.0, 0.5, 3.0
+"""Seconds for which a poll counts as the same again, holds it, and holds back the next conflict."""
+MAX_SOURCE = 2**15
+"""Bytes of a text before it is parsed."""
+TERMINATED = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 ACTIONS = {
     "typing", "upload_photo", "record_video", "upload_video", "record_voice", "upload_voice", "upload_document",
     "choose_sticker", "find_location", "record_video_note", "upload_video_note",
@@ -41,7 +46,12 @@ class Methods:
     def __init__(self, world: World, flood: Flood) -> None:
         self.world = world
         self.flood = flood
+        self.conflicts = 0
+        """Polls that were ended by another one."""
         self._poll: asyncio.Future[None] | None = None
+        self._polled: tuple[int, float] = (0, float("-inf"))
+        """Offset of the last poll, and when it came."""
+        self._next_conflict = float("-inf")
         self._methods: dict[str, Callable[[Parameters], Awaitable[Any]]] = {
             name.lower(): method
             for name, method in {
@@ -84,35 +94,49 @@ class Methods:
                 "Conflict: can't use getUpdates method while webhook is active; "
                 "use deleteWebhook to delete the webhook first",
             )
-        if self._poll is not None and not self._poll.done():
-            # The one that waited is told, and the new one takes its place.
-            self._poll.set_exception(
-                ApiError(
-                    409,
-                    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
-                )
-            )
-        offset, limit = _whole(parameters, "offset", 0), _whole(parameters, "limit", MAX_UPDATES)
-        timeout = min(_whole(parameters, "timeout", 0), MAX_POLL)
+        offset, limit = _whole(parameters, "offset", 0), _within(parameters, "limit", MAX_UPDATES, 1, MAX_UPDATES)
+        timeout = _within(parameters, "timeout", 0, 0, MAX_POLL)
+        # Who asks for the same again within a moment is held, and gets one update (`process_get_updates_query` in
+        # Telegram's own telegram-bot-api).
+        last, at = self._polled
+        if offset == last and time.monotonic() < at + SAME_HELD:
+            timeout = max(timeout, int(SAME_HELD))
+        if offset == last and time.monotonic() < at + SAME_LIMITED:
+            limit = 1
+        self._polled = offset, time.monotonic()
         if parameters.get("allowed_updates") is not None:
             self.world.allowed = _json(parameters, "allowed_updates")
         if offset:
             self.world.confirm(offset)
+        if timeout and not self.world.updates:
+            await self._await_updates(timeout)
+        return self.world.updates[:limit]
+
+    async def _await_updates(self, seconds: float) -> None:
+        if self._poll is not None and not self._poll.done():
+            # The one that waited is told, and the new one takes its place.
+            self._poll.set_exception(ApiError(409, TERMINATED))
         mine = self._poll = asyncio.get_running_loop().create_future()
+        deadline = time.monotonic() + seconds
         try:
-            await self._await_updates(mine, timeout)
+            while not self.world.updates and (left := deadline - time.monotonic()) > 0:
+                news = asyncio.ensure_future(self.world.news.wait())
+                await asyncio.wait({news, mine}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                if mine.done():
+                    await self._tell_of_conflict()
+                    mine.result()
         finally:
             mine.cancel()
-        return self.world.updates[: min(max(limit, 1), MAX_UPDATES)]
 
-    async def _await_updates(self, mine: "asyncio.Future[None]", seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not self.world.updates and (left := deadline - time.monotonic()) > 0:
-            news = asyncio.ensure_future(self.world.news.wait())
-            await asyncio.wait({news, mine}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            news.cancel()
-            if mine.done():
-                mine.result()
+    async def _tell_of_conflict(self) -> None:
+        """At once, but for one that comes soon after another: that is held back for a while."""
+        self.conflicts += 1
+        now = time.monotonic()
+        if now < self._next_conflict:
+            await asyncio.sleep(CONFLICT_HELD)
+        else:
+            self._next_conflict = now + CONFLICT_HELD
 
     async def _set_webhook(self, parameters: Parameters) -> Any:
         self.world.webhook = str(parameters.get("url", ""))
@@ -170,6 +194,7 @@ class Methods:
         action = str(parameters.get("action", ""))
         if action not in ACTIONS:
             raise bad_request("wrong parameter action in request")
+        self.flood.admit(room.id, message=False)
         topic = parameters.get("message_thread_id")
         room.actions.append((time.monotonic(), action, int(topic) if topic else None))
         self.world.changed()
@@ -182,6 +207,8 @@ class Methods:
             raise bad_request("file of size is too big for a photo; the maximum size is 10485760 bytes")
         if not content.startswith((b"\x89PNG", b"\xff\xd8\xff", b"RIFF")):
             raise bad_request("IMAGE_PROCESS_FAILED")
+        if content.startswith(b"\x89PNG") and not _is_shaped_well(content):
+            raise bad_request("PHOTO_INVALID_DIMENSIONS")
         return self._send_file(parameters, upload.filename, "image/jpeg", content, photo=True)
 
     async def _send_document(self, parameters: Parameters) -> Any:
@@ -223,7 +250,7 @@ class Methods:
             "file_id": file.file_id,
             "file_unique_id": f"u{file.file_id}",
             "file_size": file.size,
-            "file_path": file.path,
+            "file_path": self.world.link(file),
         }
 
     async def _set_my_commands(self, parameters: Parameters) -> Any:
@@ -265,10 +292,14 @@ class Methods:
                 "Bad Request: group chat was upgraded to a supergroup chat",
                 migrate_to_chat_id=room.moved_to,
             )
+        if room.person is not None and room.person.deleted:
+            raise ApiError(403, "Forbidden: user is deactivated")
         if room.person is not None and room.person.blocked:
             raise ApiError(403, "Forbidden: bot was blocked by the user")
         if room.kicked:
             raise ApiError(403, f"Forbidden: bot was kicked from the {room.type} chat")
+        if room.muted:
+            raise bad_request("not enough rights to send text messages to the chat")
         return room
 
     def _own_message(self, parameters: Parameters, missing: str, not_ours: str) -> Shown:
@@ -300,6 +331,8 @@ class Methods:
 def _content(parameters: Parameters, name: str, entities: str) -> Content:
     source = str(parameters.get(name) or "")
     mode = str(parameters.get("parse_mode") or "")
+    if len(source.encode("utf-8", "replace")) > MAX_SOURCE:
+        raise bad_request("text is too long")
     try:
         source.encode()
     except UnicodeEncodeError:
@@ -343,6 +376,16 @@ def _whole(parameters: Parameters, name: str, default: int) -> int:
         return int(str(given))
     except ValueError:
         raise bad_request(f'wrong parameter "{name}": it must be an integer') from None
+
+
+def _within(parameters: Parameters, name: str, default: int, low: int, high: int) -> int:
+    return min(max(_whole(parameters, name, default), low), high)
+
+
+def _is_shaped_well(png: bytes) -> bool:
+    """Whether width and height are what `sendPhoto` takes: at most 10,000 together, and 20 times each other."""
+    width, height = int.from_bytes(png[16:20]), int.from_bytes(png[20:24])
+    return 0 < width + height <= 10_000 and max(width, height) <= 20 * min(width, height)
 
 
 def _json(parameters: Parameters, name: str) -> Any:

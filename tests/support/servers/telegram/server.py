@@ -11,11 +11,11 @@ from servers.telegram.faults import Faults
 from servers.telegram.flood import Flood
 from servers.telegram.methods import Methods
 from servers.telegram.user import Chat, People
-from servers.telegram.world import World
+from servers.telegram.world import BOT_ID, World
 
 TOKEN = "7000000001:" + "AAF-double_of_the_bot_api_server-00"
 BOT = {
-    "id": 7_000_000_001,
+    "id": BOT_ID,
     "is_bot": True,
     "first_name": "mikan",
     "username": "mikan_bot",
@@ -36,7 +36,7 @@ class TelegramServer:
         self.people = People(self.world)
         self.calls: list[tuple[str, dict[str, Any]]] = []
         """Every call of a method, with its parameters, in order."""
-        self._methods = Methods(self.world, self.flood)
+        self.methods = Methods(self.world, self.flood)
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
 
@@ -94,7 +94,7 @@ class TelegramServer:
         if fault.kind == "unparsable" and parameters.get("parse_mode"):
             return _answer(bad_request('can\'t parse entities: Unsupported start tag "b" at byte offset 0'))
         try:
-            result = await self._methods.call(method, parameters)
+            result = await self.methods.call(method, parameters)
         except ApiError as error:
             return _answer(error)
         if fault.kind == "drop":
@@ -109,10 +109,10 @@ class TelegramServer:
         await asyncio.sleep(fault.delay)
         if fault.kind is not None:
             return _broken(request)
-        for file in self.world.files.values():
-            if file.path == request.match_info["path"]:
-                return web.Response(body=file.content, content_type="application/octet-stream")
-        return _answer(ApiError(404, "Not Found"))
+        file = self.world.links.get(request.match_info["path"])
+        if file is None:
+            return _answer(ApiError(404, "Not Found"))
+        return web.Response(body=file.content, content_type="application/octet-stream")
 
 
 async def _parameters(request: web.Request) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The other side: what people do in Telegram, and what they see."""
 
 import asyncio
+import itertools
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,12 @@ from servers.telegram.html_entities import units
 from servers.telegram.world import Person, Room, Shown, World
 
 GROUP_IDS = -100_500_000_000
+CHANNEL = {"id": -100_999, "type": "channel", "title": "News", "username": "news"}
+# Telegram's own, who stand for those that are not to be seen.
+ANONYMOUS = {"id": 1_087_968_824, "is_bot": True, "first_name": "Group", "username": "GroupAnonymousBot"}
+CHANNEL_BOT = {"id": 136_817_688, "is_bot": True, "first_name": "Channel", "username": "Channel_Bot"}
+SERVICE = {"id": 777_000, "is_bot": False, "first_name": "Telegram"}
+_ALBUMS = itertools.count(13_000_000_001)
 _ENTITY = re.compile(r"(?:(?<=\s)|^)(@\w+|/\w+(?:@\w+)?)")
 PATIENCE = 20.0
 """Seconds that `Chat.until` waits."""
@@ -29,6 +37,11 @@ class People:
         """Somebody's private chat with the bot."""
         person = self.person(user_id, name, username)
         room = self._world.rooms.setdefault(user_id, Room(user_id, "private", person=person))
+        return Chat(self._world, room, person)
+
+    def basic_group(self, number: int, person: Person, title: str = "Team") -> "Chat":
+        """A group that has not become a supergroup yet."""
+        room = self._world.rooms.setdefault(-number, Room(-number, "group", title))
         return Chat(self._world, room, person)
 
     def group(self, number: int, person: Person, title: str = "Team", forum: bool = False) -> "Chat":
@@ -82,7 +95,7 @@ class Chat:
 
     def edit(self, message: Shown, text: str) -> None:
         """Change what was written."""
-        message.text = text
+        message.text, message.edit_date = text, int(time.time())
         message.history.append(text)
         self._world.tell("edited_message", message.json())
 
@@ -94,7 +107,7 @@ class Chat:
     def open_topic(self, name: str) -> int:
         """Begin a topic of a forum; its id."""
         created = {"forum_topic_created": {"name": name, "icon_color": 7322096}}
-        opened = self._world.add_message(self.room, self.person.json(), service=created)
+        opened = self._world.add_message(self.room, self.person.json(), extra=created)
         opened.topic = opened.id
         self._world.tell("message", opened.json())
         return opened.id
@@ -102,19 +115,71 @@ class Chat:
     def join(self) -> None:
         """A service message."""
         joined = {"new_chat_members": [self.person.json()]}
-        self._world.tell("message", self._world.add_message(self.room, self.person.json(), service=joined).json())
+        self._sent(extra=joined)
 
     def as_bot(self, text: str) -> Shown:
         """Another bot writes."""
         sender = {"id": 8_000_000_000, "is_bot": True, "first_name": "other", "username": "other_bot"}
-        message = self._world.add_message(self.room, sender, text=text, entities=entities_of(text))
+        return self._sent(sender, text=text, entities=entities_of(text))
+
+    def as_anonymous(self, text: str, signature: str = "") -> Shown:
+        """An admin writes who is shown as the group."""
+        extra = {"sender_chat": self.room.json(), **({"author_signature": signature} if signature else {})}
+        return self._sent(ANONYMOUS, text=text, entities=entities_of(text), extra=extra)
+
+    def as_channel(self, text: str, automatic: bool = False) -> Shown:
+        """Somebody writes as a channel of theirs, or a linked channel's post is put here."""
+        extra: dict[str, Any] = {"sender_chat": CHANNEL}
+        if automatic:
+            origin = {"type": "channel", "date": 1_700_000_000, "chat": CHANNEL, "message_id": 5}
+            extra |= {"is_automatic_forward": True, "forward_origin": origin}
+        sender = SERVICE if automatic else CHANNEL_BOT
+        return self._sent(sender, text=text, entities=entities_of(text), extra=extra)
+
+    def album(self, *pictures: tuple[bytes, str], told: bool = True) -> list[Shown]:
+        """Send pictures, each with its caption, as one album; ``told`` one after another, at once."""
+        group = {"media_group_id": str(next(_ALBUMS))}
+        return [self.picture(content, caption, group, told) for content, caption in pictures]
+
+    def picture(self, content: bytes, caption: str, extra: dict[str, Any], told: bool = True) -> Shown:
+        """Send one picture; of an album by what ``extra`` says."""
+        file = self._world.add_file("", "image/jpeg", content)
+        entities = entities_of(caption)
+        return self._sent(caption=caption, entities=entities, file=file, photo=True, extra=extra, told=told)
+
+    def tell(self, message: Shown) -> None:
+        """Have the bot know of a message that it was not told of."""
         self._world.tell("message", message.json())
-        return message
+
+    def special(self, reply_to: int | None = None, text: str = "", **extra: Any) -> Shown:
+        """Send something by its fields: a poll, a contact, a quote, a forward, …"""
+        return self._sent(text=text, entities=entities_of(text), reply_to=reply_to, extra=extra)
+
+    def voice(self, content: bytes, seconds: int) -> Shown:
+        """Speak."""
+        file = self._world.add_file("", "audio/ogg", content)
+        return self._sent(extra={"voice": {**file.identity, "duration": seconds, "mime_type": "audio/ogg"}})
+
+    def sticker(self, content: bytes, emoji: str, **kind: bool) -> Shown:
+        """Send a sticker."""
+        file = self._world.add_file("", "image/webp", content)
+        told = {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False, "emoji": emoji}
+        return self._sent(extra={"sticker": {**file.identity, **told, **kind}})
+
+    def upgrade(self, number: int) -> "Chat":
+        """Make the group a supergroup, which has another id and counts its messages from 1 again."""
+        chat_id = GROUP_IDS - number
+        room = Room(chat_id, "supergroup", self.room.title)
+        self._world.rooms[chat_id] = room
+        later = Chat(self._world, room, self.person)
+        self._sent(extra={"migrate_to_chat_id": chat_id})
+        self.room.moved_to = chat_id
+        later._sent(ANONYMOUS, extra={"sender_chat": room.json(), "migrate_from_chat_id": self.room.id})
+        return later
 
     def channel_post(self, text: str) -> None:
         """A channel's post."""
-        chat = {"id": -100_999, "type": "channel", "title": "News"}
-        self._world.tell("channel_post", {"message_id": 1, "date": 1_700_000_000, "chat": chat, "text": text})
+        self._world.tell("channel_post", {"message_id": 1, "date": 1_700_000_000, "chat": CHANNEL, "text": text})
 
     # What people see
 
@@ -152,11 +217,20 @@ class Chat:
         await self.until(lambda chat: text in chat.texts)
         return next(m for m in self.answers if (m.text or m.caption) == text)
 
-    def _sent(self, reply_to: int | None = None, topic: int | None = None, **content: Any) -> Shown:
+    def _sent(
+        self,
+        sender: dict[str, Any] | None = None,
+        reply_to: int | None = None,
+        topic: int | None = None,
+        told: bool = True,
+        **content: Any,
+    ) -> Shown:
         if topic is not None and reply_to is None:
             reply_to = topic
-        message = self._world.add_message(self.room, self.person.json(), reply_to=reply_to, topic=topic, **content)
-        self._world.tell("message", message.json())
+        author = sender or self.person.json()
+        message = self._world.add_message(self.room, author, reply_to=reply_to, topic=topic, **content)
+        if told:
+            self.tell(message)
         return message
 
 

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+BOT_ID = 7_000_000_001
 MAX_UPDATES = 100
-DAY = 86_400
 
 
 @dataclass(slots=True)
@@ -19,6 +19,8 @@ class Person:
     username: str | None = None
     blocked: bool = False
     """Whether they blocked the bot."""
+    deleted: bool = False
+    """Whether their account is gone."""
 
     def json(self) -> dict[str, Any]:
         found: dict[str, Any] = {"id": self.id, "is_bot": False, "first_name": self.first_name}
@@ -36,6 +38,8 @@ class Room:
     title: str = ""
     person: Person | None = None
     forum: bool = False
+    muted: bool = False
+    """Whether the bot may not write."""
     kicked: bool = False
     moved_to: int | None = None
     messages: dict[int, "Shown"] = field(default_factory=dict)
@@ -75,12 +79,14 @@ class Shown:
     history: list[str] = field(default_factory=list)
     """Each text that stood here, the last one last."""
     reaction: str = ""
-    service: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Fields as they are in the API's form: of service messages, polls, forwards and so on."""
     edit_date: int | None = None
 
     @property
     def from_bot(self) -> bool:
-        return bool(self.sender["is_bot"])
+        """Whether our bot wrote it."""
+        return bool(self.sender["id"] == BOT_ID)
 
     def json(self, depth: int = 1) -> dict[str, Any]:
         """The documented form; a message replied to is given without its own."""
@@ -89,7 +95,7 @@ class Shown:
             "chat": self.room.json(),
             "from": self.sender,
             "date": self.date,
-            **self.service,
+            **self.extra,
         }
         if self.edit_date is not None:
             found["edit_date"] = self.edit_date
@@ -122,15 +128,15 @@ class StoredFile:
         return len(self.content) if self.declared is None else self.declared
 
     @property
-    def path(self) -> str:
-        return f"documents/{self.file_id}"
+    def identity(self) -> dict[str, Any]:
+        """What every kind of file has."""
+        return {"file_id": self.file_id, "file_unique_id": f"u{self.file_id}", "file_size": self.size}
 
     def json(self, photo: bool) -> dict[str, Any]:
-        own = {"file_id": self.file_id, "file_unique_id": f"u{self.file_id}", "file_size": self.size}
         if photo:
             small = {"file_id": f"{self.file_id}-s", "file_unique_id": "s", "file_size": 10, "width": 90, "height": 90}
-            return {"photo": [small, {**own, "width": 800, "height": 600}]}
-        return {"document": {**own, "file_name": self.name, "mime_type": self.media_type}}
+            return {"photo": [small, {**self.identity, "width": 800, "height": 600}]}
+        return {"document": {**self.identity, "file_name": self.name, "mime_type": self.media_type}}
 
 
 class World:
@@ -140,6 +146,8 @@ class World:
         self.bot = bot
         self.rooms: dict[int, Room] = {}
         self.files: dict[str, StoredFile] = {}
+        self.links: dict[str, StoredFile] = {}
+        """What `getFile` gave out, by path, for as long as it can be fetched there."""
         self.updates: list[dict[str, Any]] = []
         self.allowed: list[str] | None = None
         self.commands: dict[str, list[dict[str, str]]] = {}
@@ -148,11 +156,18 @@ class World:
         """Set when anything changes; whoever waits makes it a new one."""
         self._update_ids = itertools.count(700_000_001)
         self._file_ids = itertools.count(1)
+        self._links = itertools.count(1)
 
     def add_file(self, name: str, media_type: str, content: bytes, declared: int | None = None) -> StoredFile:
         file = StoredFile(f"F{next(self._file_ids)}", name, media_type, content, declared)
         self.files[file.file_id] = file
         return file
+
+    def link(self, file: StoredFile) -> str:
+        """A path by which a file can be fetched for a while."""
+        path = f"documents/file_{next(self._links)}"
+        self.links[path] = file
+        return path
 
     def add_message(self, room: Room, sender: dict[str, Any], **content: Any) -> Shown:
         """Put a message into a chat; ids count up in each."""
