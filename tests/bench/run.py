@@ -22,6 +22,7 @@ from mikan_bench.figures import Figure, table
 from mikan_bench.floors import measure_agent_floors
 from mikan_bench.plan import SHORT, WHOLE, Plan
 from mikan_bench.rest import measure_rest
+from mikan_bench.sessions import measure_sessions
 from mikan_bench.warm import COMMAND, WarmOffice, measure_crowd
 
 from mikan_cluster.commands import Helm, Kubectl
@@ -49,6 +50,8 @@ def measure(release: Release, plan: Plan) -> Iterator[Figure]:
     yield from measure_cold(release, plan.cold, floors)
     _say("many chats")
     yield from measure_crowd(release, plan, floors)
+    _say("session files")
+    yield from measure_sessions()
     release.kubectl("delete", "office", office.key, "-n", release.offices)
 
 
