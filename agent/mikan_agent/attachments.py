@@ -9,13 +9,15 @@ import logging
 import os
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
 from mikan_agent.backoff import Backoff
 from mikan_agent.clock import Clock
 from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.exceptions import TransferFailed
+from mikan_agent.messages import ImageContent
+from mikan_agent.pictures import attached_pictures
 from mikan_agent.records.exceptions import AlreadyExists, NotFound, StorageError
 from mikan_agent.transfers import Transfers
 from mikan_api.kill_points import Step, around
@@ -42,6 +44,10 @@ class Attachments:
     def failures(self) -> dict[str, str]:
         """Attachment id -> why it is not there; of the last ones that failed."""
         return dict(self._failures)
+
+    async def pictures(self, attachments: Sequence[Attachment]) -> dict[str, ImageContent]:
+        """The pictures among them that a model can be shown, by attachment id."""
+        return await asyncio.to_thread(attached_pictures, self._directory, attachments) if attachments else {}
 
     async def fetch_all(self, entry: LogEntry) -> LogEntry:
         """Fetch an entry's files; the entry returned says of each that is missing why.

@@ -25,7 +25,7 @@ from mikan_agent.harness.toolbox import Toolbox
 from mikan_agent.harness.transcript import Transcript
 from mikan_agent.harness.turn import Turn
 from mikan_agent.harness.user_message import build_user_message
-from mikan_agent.messages import AssistantMessage
+from mikan_agent.messages import AssistantMessage, ImageContent
 from mikan_agent.records.log import PlatformLog
 from mikan_agent.run import ActiveRun, Cut, Phase
 from mikan_agent.sandbox import Sandbox
@@ -36,6 +36,7 @@ from mikan_agent.sessions.session import Session
 from mikan_agent.subagents.subagents import Parent, Subagents
 from mikan_agent.tools.tool import Delegate, ToolContext, Uploads
 from mikan_api.layout import Office
+from mikan_api.messaging import Attachment
 from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import DoorPolicy
@@ -56,6 +57,9 @@ class Files(Protocol):
 
     def failures(self) -> dict[str, str]:
         """Attachment id -> why it is not there."""
+
+    async def pictures(self, attachments: Sequence[Attachment]) -> dict[str, ImageContent]:
+        """Attachment id -> the picture, of those that a model can be shown."""
 
 
 class UploadsFor(Protocol):
@@ -176,8 +180,13 @@ class SessionRunner:
         before = request.log_number - (request.kind == "message")
         await catch_up(session, self._key, services.log, before, services.clock.now())
         await note_model(session, request.llm)
-        failures, now = services.files.failures(), unix_ms(services.clock)
-        message = build_user_message(_worded(request, prompt), services.office.attachments, failures, now)
+        message = build_user_message(
+            _worded(request, prompt),
+            services.office.attachments,
+            unix_ms(services.clock),
+            failed=services.files.failures(),
+            pictures=await services.files.pictures(request.event.message.attachments),
+        )
         known = max(request.log_number, session.known_log or 0)
         await session.append_message(message, Mark(request.run_id, known))
 

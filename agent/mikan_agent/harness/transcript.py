@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from mikan_agent.harness.compaction import Tally
 from mikan_agent.harness.openai_form import JsonObject, build_messages
 from mikan_agent.messages import Message
+from mikan_agent.pictures import KEPT, pictures_in
 from mikan_agent.sessions.context import message_of
 from mikan_agent.sessions.session import Session
 from mikan_agent.sessions.tree import Entry, EntryId
@@ -23,15 +24,19 @@ class Transcript:
         self._encoded: list[bytes] = []
         self._last: EntryId | None = None
         """The entry up to which `_encoded` goes."""
+        self._pictures = 0
+        """Characters of base64 in it. Older pictures go only when there are twice as many as may stay: each time that
+        the past changes, a provider has to read it anew."""
         self.tally = Tally()
         """About how many tokens the messages take; of what `encoded` gave last."""
 
     def encoded(self) -> Sequence[bytes]:
         """Each message as JSON, in OpenAI's form, oldest first. Valid until the next call."""
         fresh: Sequence[Message] | None = self._fresh()
-        if fresh is None:
+        if fresh is None or self._pictures + sum(map(pictures_in, fresh)) > 2 * KEPT:
             fresh = self._session.context().messages
-            self._encoded, self.tally = [], Tally()
+            self._encoded, self._pictures, self.tally = [], 0, Tally()
+        self._pictures += sum(map(pictures_in, fresh))
         self._encoded += [encode(message) for message in build_messages(fresh)]
         for message in fresh:
             self.tally = self.tally.with_message(message)

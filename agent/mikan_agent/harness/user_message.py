@@ -1,31 +1,40 @@
-"""A chat message as the model reads it: who wrote it, what it says, and where its files are."""
+"""A chat message as the model reads it: who wrote it, what it says, where its files are, and pictures themselves."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from mikan_agent.messages import UserMessage
+from mikan_agent.messages import ImageContent, TextContent, UserMessage
 from mikan_agent.tools.tool import one_line
 from mikan_api.messaging import Attachment, ConversationKind
 from mikan_api.wire import RunRequest
 
 
 def build_user_message(
-    request: RunRequest, attachments: PurePosixPath, failed: Mapping[str, str], now: int
+    request: RunRequest,
+    attachments: PurePosixPath,
+    now: int,
+    *,
+    failed: Mapping[str, str] | None = None,
+    pictures: Mapping[str, ImageContent] | None = None,
 ) -> UserMessage:
     """The message of a run.
 
     Args:
         request: the run.
         attachments: the directory of attachments as commands see it.
-        failed: attachment id -> why this process could not fetch it.
         now: Unix milliseconds.
+        failed: attachment id -> why this process could not fetch it.
+        pictures: attachment id -> the picture, of those that are shown with the message.
     """
-    message = request.event.message
+    message, failed, pictures = request.event.message, failed or {}, pictures or {}
     author = message.author.user_name or message.author.id
     several = request.event.conversation_kind is ConversationKind.SHARED and request.kind == "message"
     text = f"<@{one_line(author, 80)}>: {message.text}" if several else message.text
     files = [_file(a, attachments, a.error or failed.get(a.id)) for a in message.attachments]
-    return UserMessage(content="\n".join([text, "", "Attached files:", *files]) if files else text, timestamp=now)
+    text = "\n".join([text, "", "Attached files:", *files]) if files else text
+    if not pictures:
+        return UserMessage(content=text, timestamp=now)
+    return UserMessage(content=[TextContent(text=text), *pictures.values()], timestamp=now)
 
 
 def _file(attachment: Attachment, directory: PurePosixPath, error: str | None) -> str:

@@ -4,7 +4,7 @@ Rules: ``packages/coding-agent/docs/session.md`` of badlogic/pi-mono, section "C
 never part (behaviour, "Harness").
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mikan_agent.messages import (
@@ -17,6 +17,7 @@ from mikan_agent.messages import (
     ToolResultMessage,
     parse_message,
 )
+from mikan_agent.pictures import PictureRoom
 from mikan_agent.sessions.form import milliseconds, text_field
 from mikan_agent.sessions.tree import Entry, EntryId
 
@@ -45,11 +46,14 @@ class SessionContext:
 _Item = tuple[Message, EntryId]
 
 
-def build_context(leaf: Entry | None) -> SessionContext:
-    """The context at an entry. Only what a model sees is read, however much a compaction stands for."""
+def build_context(leaf: Entry | None, pictures: PictureRoom | None = None) -> SessionContext:
+    """The context at an entry. Only what a model sees is read, however much a compaction stands for.
+
+    ``pictures``: takes out those that are too many; ``None``: all stay.
+    """
     if leaf is None:
         return SessionContext()
-    items = list(pair_tool_calls(_said(_visible(leaf))))
+    items = list(pair_tool_calls(_said(list(_visible(leaf)), pictures)))
     return SessionContext(
         messages=tuple(message for message, _ in items),
         entry_ids=tuple(entry_id for _, entry_id in items),
@@ -95,11 +99,13 @@ def _visible(leaf: Entry) -> Iterable[Entry]:
     yield from (entry for entry in [*kept, *later] if entry.type != "compaction")
 
 
-def _said(entries: Iterable[Entry]) -> Iterable[_Item]:
-    for entry in entries:
+def _said(entries: Sequence[Entry], pictures: PictureRoom | None) -> Iterable[_Item]:
+    items: list[_Item] = []
+    for entry in reversed(entries):
         message = message_of(entry)
         if message is not None:
-            yield message, entry.id
+            items.append((message if pictures is None else pictures.fitted(message), entry.id))
+    return reversed(items)
 
 
 def message_of(entry: Entry) -> Message | None:

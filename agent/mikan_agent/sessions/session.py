@@ -15,6 +15,7 @@ from typing import Protocol, Self
 
 from mikan_agent.clock import Clock
 from mikan_agent.messages import Content, Message
+from mikan_agent.pictures import PictureRoom
 from mikan_agent.records.lines import encode, iso
 from mikan_agent.sessions.context import SessionContext, build_context, lost_result, message_of, missing_results
 from mikan_agent.sessions.form import Header, Mark, Stub, text_field
@@ -122,8 +123,11 @@ class Session:
         return {target: label for target, label in labels.items() if label}
 
     def context(self) -> SessionContext:
-        """What a model should see now, with the model and thinking level chosen last on this branch."""
-        return build_context(self._tree.leaf)
+        """What a model should see now, with the model and thinking level chosen last on this branch.
+
+        Of pictures only the newest are there, `mikan_agent.pictures.KEPT` of them.
+        """
+        return build_context(self._tree.leaf, PictureRoom())
 
     def branch(self, entry_id: str | None) -> None:
         """Go back: the next entry hangs on ``entry_id`` (``None``: starts a new root). Nothing is lost, or written.

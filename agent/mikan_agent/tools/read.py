@@ -1,22 +1,19 @@
 """``read``: a text file by lines, or a picture."""
 
-import base64
 from pathlib import PurePosixPath
 
 from pydantic import Field
 
 from mikan_agent.exceptions import ToolError
 from mikan_agent.executor.ports import FileType
-from mikan_agent.messages import ImageContent, TextContent
+from mikan_agent.messages import TextContent
+from mikan_agent.pictures import MAX_PICTURE, image, picture_type
 from mikan_agent.tools.tool import ToolArguments, ToolContext, ToolOutput, one_line, text_output
 
 MAX_FILE = 8 * 1024 * 1024
 """Bytes of a text file that is read; the agent is small, and longer ones are for the shell."""
-MAX_IMAGE = 4 * 1024 * 1024
 MAX_LINES = 2_000
 MAX_BYTES = 50 * 1024
-
-_MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 class ReadArguments(ToolArguments):
@@ -49,25 +46,18 @@ class ReadTool:
         if stat.type is FileType.DIRECTORY:
             raise ToolError(f"{arguments.path} is a directory. List it with bash: ls -la.")
         head = await context.executor.read_file(path, 0, 16)
-        if kind := _image_type(head):
+        if kind := picture_type(head):
             return await _image(path, kind, stat.size, context)
         if stat.size > MAX_FILE:
             raise ToolError(f"{arguments.path} has {stat.size} bytes. Read parts of it with bash: sed -n 1,200p.")
         return text_output(_lines(arguments, await context.executor.read_file(path, 0, MAX_FILE)))
 
 
-def _image_type(head: bytes) -> str | None:
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
-
-
 async def _image(path: PurePosixPath, kind: str, size: int, context: ToolContext) -> ToolOutput:
-    if size > MAX_IMAGE:
-        raise ToolError(f"The picture has {size} bytes; at most {MAX_IMAGE} can be shown. Make it smaller first.")
-    data = await context.executor.read_file(path, 0, MAX_IMAGE)
-    image = ImageContent(data=base64.b64encode(data).decode(), mime_type=kind)
-    return ToolOutput([TextContent(text=f"Picture, {kind}, {len(data)} bytes."), image])
+    if size > MAX_PICTURE:
+        raise ToolError(f"The picture has {size} bytes; at most {MAX_PICTURE} can be shown. Make it smaller first.")
+    data = await context.executor.read_file(path, 0, MAX_PICTURE)
+    return ToolOutput([TextContent(text=f"Picture, {kind}, {len(data)} bytes."), image(data, kind)])
 
 
 def _lines(arguments: ReadArguments, data: bytes) -> str:

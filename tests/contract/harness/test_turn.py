@@ -310,6 +310,26 @@ async def test_attachments_are_in_the_office_before_the_run_and_failures_are_nam
         )
 
 
+async def test_an_attached_picture_is_shown_to_the_model_and_stays_in_the_session(stage: OpenStage) -> None:
+    png = b"\x89PNG\r\n\x1a\n"
+    async with stage(say("seen"), say("still")) as s:
+        s.gateway.attachments["f1"] = png
+        files = (Attachment(id="f1", name="1_a.png", original_name="a.png", media_type="image/png", size=len(png)),)
+        await s.gateway.add_to_log(entry("look", 1, files))
+        await s.gateway.deliver(run_request("look", log_number=1, attachments=files))
+        await s.gateway.deliver(run_request("and?", "r2"))
+        await s.gateway.finished("r2")
+        path = f"{s.directory}/attachments/1_a.png"
+        shown = {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": f"look\n\nAttached files:\n- {path} (a.png, image/png, 8 bytes)"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}},
+            ],
+        }
+        assert s.models.requests[0]["messages"][1] == s.models.requests[1]["messages"][1] == shown
+
+
 async def test_a_file_of_the_office_is_sent(stage: OpenStage) -> None:
     async with stage(Answer([Call("attach", {"path": "scratch/r.csv", "title": "Report"})]), say("Sent.")) as s:
         (s.directory / "scratch" / "r.csv").write_bytes(b"a,b\n" * 1_000_000)

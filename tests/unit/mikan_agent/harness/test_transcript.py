@@ -7,6 +7,7 @@ from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.harness.openai_form import build_messages
 from mikan_agent.harness.transcript import Transcript
 from mikan_agent.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, UserMessage
+from mikan_agent.pictures import KEPT
 from mikan_agent.sessions.session import Session
 from mikan_agent.sessions.store import SessionStore
 from mikan_api.session_keys import parse_session_key
@@ -62,3 +63,16 @@ async def test_a_lone_surrogate_is_replaced(tmp_path: Path) -> None:
     async with await opened(tmp_path) as session:
         await session.append_message(UserMessage(content="a\ud800b", timestamp=1))
         assert decoded(Transcript(session)) == [{"role": "user", "content": "a?b"}]
+
+
+async def test_older_pictures_are_taken_out_once_there_are_twice_as_many_as_may_stay(tmp_path: Path) -> None:
+    picture = ImageContent(data="A" * (KEPT // 2), mime_type="image/png")
+    async with await opened(tmp_path) as session:
+        transcript = Transcript(session)
+        shown = []
+        for number in range(6):
+            await session.append_message(UserMessage(content=[picture], timestamp=number))
+            shown.append(sum(b"base64" in message for message in transcript.encoded()))
+        assert shown == [1, 2, 3, 4, 2, 3]
+        assert b"A picture was here" in transcript.encoded()[0]
+        assert sum(b"base64" in message for message in Transcript(session).encoded()) == 2

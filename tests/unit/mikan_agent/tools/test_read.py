@@ -63,7 +63,7 @@ async def test_what_cannot_be_read_is_explained(
     content: bytes | FileType, arguments: dict[str, int], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "MAX_FILE", 100)
-    monkeypatch.setattr(read, "MAX_IMAGE", 100)
+    monkeypatch.setattr(read, "MAX_PICTURE", 100)
     with pytest.raises(ToolError, match=message):
         await output_of(content, **arguments)
 
