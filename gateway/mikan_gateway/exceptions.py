@@ -6,7 +6,8 @@
     └── GatewayError
         ├── ClusterError             the Kubernetes API server cannot be reached or refused
         │   ├── ClusterConflict      409: it exists already, or is another one now
-        │   └── ClusterNotFound      404
+        │   ├── ClusterNotFound      404
+        │   └── ClusterRefused       another 4xx: it won't, for as long as nobody changes something
         ├── StorageError             the database or the spool
         │   ├── StorageUnavailable   cannot be reached; the same call may succeed later
         │   └── StorageFull          no space left
@@ -39,6 +40,10 @@ class ClusterConflict(ClusterError):
 
 class ClusterNotFound(ClusterError):
     """There is no such object."""
+
+
+class ClusterRefused(ClusterError):
+    """A quota, an admission policy, a rule of the schema or missing rights forbid it."""
 
 
 class StorageError(GatewayError):

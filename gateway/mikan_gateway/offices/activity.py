@@ -18,11 +18,11 @@ from mikan_gateway.offices.api import OfficeApi
 from mikan_gateway.offices.directory import OfficeDirectory
 from mikan_gateway.offices.view import OfficeRecord
 from mikan_gateway.ports import SettingsSource
-from mikan_gateway.runtime.clock import Clock, SystemClock
+from mikan_gateway.runtime.clock import Clock, SystemClock, sleep_unless
 
 GAP = 2.0
 RETRIES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""Seconds to wait after each failed attempt; the last one repeats."""
+"""Seconds to wait after each failed attempt, at most: until the API server answers again; the last one repeats."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class ActivityWriter:
                 pause = RETRIES[min(failures, len(RETRIES) - 1)]
                 failures += 1
                 logger.warning("office status not written", extra={"office": key, "reason": str(error)})
-                await self._clock.sleep(pause)
+                await sleep_unless(self._clock, pause, self._directory.recovery)
                 continue
             office.written_running, office.written_seen = running, seen
             return True

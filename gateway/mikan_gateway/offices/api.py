@@ -15,7 +15,7 @@ from kubernetes.aio.client.exceptions import ApiException
 
 from mikan_api import names
 from mikan_api.kill_points import Step, around
-from mikan_gateway.exceptions import ClusterConflict, ClusterError, ClusterNotFound
+from mikan_gateway.exceptions import ClusterConflict, ClusterError, ClusterNotFound, ClusterRefused
 
 PLURAL = "offices"
 PAGE = 500
@@ -28,8 +28,9 @@ Manifest = dict[str, Any]
 
 
 def _translated(error: ApiException, doing: str) -> ClusterError:
-    kinds = {404: ClusterNotFound, 409: ClusterConflict}
-    return kinds.get(error.status, ClusterError)(f"{doing}: {error.status} {_reason(error)}")
+    kinds = {404: ClusterNotFound, 408: ClusterError, 409: ClusterConflict, 429: ClusterError}
+    other = ClusterRefused if 400 <= error.status < 500 else ClusterError
+    return kinds.get(error.status, other)(f"{doing}: {error.status} {_reason(error)}")
 
 
 def _reason(error: ApiException) -> str:

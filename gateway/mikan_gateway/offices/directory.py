@@ -22,7 +22,8 @@ from mikan_gateway.ports import Health, OfficeView, SettingsSource
 
 WATCH_SECONDS = 290
 SILENCE_SECONDS = 150.0
-MAX_PAUSE = 30.0
+MAX_PAUSE = 4.0
+"""Seconds at most between two tries: everything about offices waits for this watch, and only two processes have it."""
 REWATCH_PAUSE = 0.1
 """Seconds between the end of a watch and the next; a server that ends each at once must not be hammered."""
 
@@ -43,6 +44,8 @@ class OfficeDirectory:
         self._synced = asyncio.Event()
         self._fault = "no list of the offices yet"
         self._failures = 0
+        self.recovery = asyncio.Event()
+        """Set when the API server next answers after it did not; then another event is here."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -136,6 +139,8 @@ class OfficeDirectory:
         self._replace(manifests)
         self._fault, self._failures = "", 0
         self._synced.set()
+        recovery, self.recovery = self.recovery, asyncio.Event()
+        recovery.set()
         while True:
             async for kind, manifest in self._api.watch(version, WATCH_SECONDS, SILENCE_SECONDS):
                 version = manifest["metadata"]["resourceVersion"]

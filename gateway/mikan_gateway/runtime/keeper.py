@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
 from mikan_gateway import close_codes
-from mikan_gateway.exceptions import GatewayError, StorageError, UserFault
+from mikan_gateway.exceptions import ClusterRefused, GatewayError, StorageError, UserFault
 from mikan_gateway.ports import Offices, OfficeView, RunOutput
 from mikan_gateway.runtime.board import Item, OfficeWork, WorkBoard
-from mikan_gateway.runtime.clock import Clock, backoff
+from mikan_gateway.runtime.clock import Clock, backoff, sleep_unless
 from mikan_gateway.runtime.output import OutputPump
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.runs import cut_off, cut_off_notice
@@ -33,6 +33,8 @@ TELL_QUEUED = 3
 """Told of the first so many that wait: a platform that takes one message a second needs that second for answers."""
 LOST_AFTER = 10.0
 """Seconds without a connection before the Office's status is believed that the agent's pod is gone."""
+UNREACHABLE = "the cluster cannot be reached"
+REFUSED = "the cluster refuses to make this conversation's office; an admin finds the reason in the gateway's log"
 _EXPECTED = frozenset({"", "Starting", "Running", "Idle", "Stale"})
 
 
@@ -45,6 +47,7 @@ class OfficeKeeper:
         self._board, self._database, self._offices, self._output = board, database, offices, output
         self._pump, self._clock = pump, clock
         self._ensuring: dict[OfficeKey, asyncio.Task[None]] = {}
+        self._reachable, self._recovery = True, asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -72,6 +75,7 @@ class OfficeKeeper:
 
     async def look(self) -> None:
         """Look at every office once."""
+        self._look_at_cluster()
         for work in self._board:
             view = self._offices.get(work.key)
             self._check_link(work, view)
@@ -82,6 +86,13 @@ class OfficeKeeper:
             self.want(work)
             work.wake()
             await self._tell(work, view)
+
+    def _look_at_cluster(self) -> None:
+        """Have what waits for the cluster tried at once when it is there again."""
+        before, self._reachable = self._reachable, self._offices.health().ok
+        if self._reachable and not before:
+            recovery, self._recovery = self._recovery, asyncio.Event()
+            recovery.set()
 
     async def told(self, item: Item, reason: str) -> None:
         """Say why a run waits; empty takes it back."""
@@ -109,14 +120,14 @@ class OfficeKeeper:
                 try:
                     await self._offices.ensure(event.address, event.conversation_kind, info)
                 except GatewayError as error:
-                    work.trouble = str(error) if isinstance(error, UserFault) else "the cluster cannot be reached"
+                    work.trouble = _trouble(error)
                     logger.warning("no Office yet: %s", error, extra={"office": work.key, "attempt": attempt})
                 else:
                     work.trouble = ""
                     self.touch(work)
                     work.wake()
                     return
-                await self._clock.sleep(backoff(attempt, 0.5, 30.0))
+                await sleep_unless(self._clock, backoff(attempt, 0.5, 30.0), self._recovery)
         finally:
             del self._ensuring[work.key]
 
@@ -169,9 +180,15 @@ class OfficeKeeper:
         for item in work.running():
             if item.under_way:
                 continue
-            await self._try_to_tell(item, _reason(work, view, self._clock.monotonic() - item.since))
+            waited = self._clock.monotonic() - item.since
+            await self._try_to_tell(item, _reason(work, view, waited, self._reachable))
         for item, ahead in list(work.queued()):
-            if ahead <= TELL_QUEUED and self._clock.monotonic() - item.since >= TELL_QUEUED_AFTER:
+            if ahead > TELL_QUEUED or self._clock.monotonic() - item.since < TELL_QUEUED_AFTER:
+                continue
+            # Else it would stand above answers that come before it.
+            if not self._pump.is_showing(item.record.line):
+                head = work.head(item.run.session_key)
+                self._output.expect(head.record if head else item.record)
                 await self._try_to_tell(item, f"waiting for {ahead} earlier message{'s' if ahead > 1 else ''}")
 
     async def _try_to_tell(self, item: Item, reason: str) -> None:
@@ -182,17 +199,29 @@ class OfficeKeeper:
             item.told = ""
 
 
-def _reason(work: OfficeWork, view: OfficeView | None, waited: float) -> str:
+def _trouble(error: GatewayError) -> str:
+    if isinstance(error, UserFault):
+        return str(error)
+    return REFUSED if isinstance(error, ClusterRefused) else UNREACHABLE
+
+
+def _reason(work: OfficeWork, view: OfficeView | None, waited: float, reachable: bool) -> str:
     """What to say of a run that has waited so long; empty = nothing yet."""
     if view is None:
         return work.trouble if waited >= TELL_AFTER else ""
     if view.suspended:
         return _words("this office is suspended", "Suspended")
-    if work.link is None and view.reason not in _EXPECTED and waited >= TELL_AFTER:
+    if work.link is not None or waited < TELL_AFTER:
+        return ""
+    if not reachable:
+        return UNREACHABLE
+    if view.reason not in _EXPECTED:
         return _words(view.message or "the office is not ready", view.reason)
-    if work.link is None and waited >= TELL_STARTING_AFTER:
-        return _words(view.message or "the office is still starting", view.reason or "Starting")
-    return ""
+    if waited < TELL_STARTING_AFTER:
+        return ""
+    if view.ready:
+        return "the office runs, and its agent has not connected yet"
+    return _words(view.message or "the office is still starting", view.reason or "Starting")
 
 
 def _words(message: str, reason: str) -> str:

@@ -8,7 +8,7 @@ from gateway_edges import FixedSettings
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform
 from mikan_api.messaging import ConversationKind, MessagingInfo, TrustModel
 from mikan_cluster.commands import Kubectl, eventually
-from mikan_gateway.exceptions import ClusterError, ClusterNotFound, OfficeConflict
+from mikan_gateway.exceptions import ClusterError, ClusterNotFound, ClusterRefused, OfficeConflict
 from mikan_gateway.offices.activity import ActivityWriter
 from mikan_gateway.offices.api import OfficeApi, WatchExpired
 from mikan_gateway.offices.directory import OfficeDirectory
@@ -115,7 +115,7 @@ async def test_a_spec_that_the_schema_forbids_is_refused_with_the_servers_reason
 ) -> None:
     key = await ensure(cluster, conversation)
 
-    with pytest.raises(ClusterError, match="isolated implies the layout conversation"):
+    with pytest.raises(ClusterRefused, match="isolated implies the layout conversation"):
         await cluster.offices.change(key, {"doorPolicy": {"trust": "isolated", "layout": "full"}})
 
 

@@ -6,7 +6,7 @@ from gateway_cluster import AWAY, PlayedApi, manifest
 from gateway_doubles import ManualClock, key_of
 from gateway_edges import FixedSettings, turns
 from mikan_gateway.exceptions import ClusterNotFound
-from mikan_gateway.offices.activity import ActivityWriter
+from mikan_gateway.offices.activity import RETRIES, ActivityWriter
 from mikan_gateway.offices.directory import OfficeDirectory
 
 KEY = key_of("C1")
@@ -107,6 +107,21 @@ async def test_a_write_that_fails_is_tried_again_with_what_holds_by_then(notes: 
     await notes.time.pass_(1)
 
     assert notes.written == [("2026-01-02T03:00:00Z", 2)]
+
+
+async def test_a_write_that_fails_is_tried_again_at_once_when_the_api_server_answers_again(notes: Notes) -> None:
+    notes.api.failures = [AWAY] * 5
+    await notes.touch(1)
+    for pause in RETRIES[:4]:
+        await notes.time.pass_(pause)
+    assert notes.api.requests == ["status"] * 5
+    notes.api.put(manifest("C1"))
+    notes.directory.start()
+    await notes.directory.wait_synced()
+    await turns()
+
+    assert notes.written == [("2026-01-02T03:00:00Z", 1)]
+    await notes.directory.stop()
 
 
 async def test_an_office_that_is_gone_is_left_alone(notes: Notes) -> None:

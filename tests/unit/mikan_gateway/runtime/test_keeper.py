@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from gateway_doubles import key_of
 from gateway_world import World
-from mikan_gateway.runtime.keeper import TELL_QUEUED, TELL_QUEUED_AFTER
+from mikan_gateway.exceptions import ClusterRefused
+from mikan_gateway.ports import OfficeView
+from mikan_gateway.runtime.keeper import REFUSED, TELL_QUEUED, TELL_QUEUED_AFTER
 
 TELL = 3.0
 
@@ -32,6 +36,53 @@ async def test_a_cluster_that_cannot_be_reached_is_told_after_a_while(world: Wor
     await world.look(TELL)
     await world.look(1)
     assert world.output.of(run) == ["waiting:the cluster cannot be reached"]
+
+
+async def test_a_cluster_that_is_back_is_asked_at_once(world: World) -> None:
+    world.offices.unreachable, world.offices.synced = True, False
+    await world.ask()
+    for _ in range(60):
+        await world.look(1)
+    asked = len(world.offices.ensured)
+    world.offices.unreachable, world.offices.synced = False, True
+    await world.look(1)
+
+    assert len(world.offices.ensured) == asked + 1
+    assert world.offices.touched == [(key_of(), 1)]
+
+
+async def test_a_cluster_that_refuses_an_office_is_not_said_to_be_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ensure(*_: object) -> OfficeView:
+        raise ClusterRefused("creating office: 403 exceeded quota")
+
+    monkeypatch.setattr(world.offices, "ensure", ensure)
+    run = await world.ask()
+    await world.look(TELL)
+    assert world.output.of(run) == [f"waiting:{REFUSED}"]
+
+
+async def test_a_sleeping_office_that_cannot_be_woken_says_that_the_cluster_is_away(world: World) -> None:
+    world.office()
+    run = await world.ask()
+    world.offices.change(key_of(), ready=False, reason="Idle")
+    world.offices.synced = False
+    await world.look(TELL - 0.1)
+    assert world.output.seen == []
+    await world.look(0.1)
+    world.offices.synced = True
+    await world.look(1)
+    assert world.output.of(run) == ["waiting:the cluster cannot be reached", "waiting:"]
+
+
+async def test_a_connected_office_says_nothing_of_a_cluster_that_is_away(world: World) -> None:
+    world.office()
+    await world.connect()
+    world.offices.synced = False
+    await world.ask()
+    await world.look(60)
+    assert world.output.seen == []
 
 
 async def test_waiting_offices_are_taken_up_after_a_restart(world: World) -> None:
@@ -108,6 +159,13 @@ async def test_an_office_that_starts_is_given_time(world: World) -> None:
     assert world.output.seen == []
     await world.look(1)
     assert world.output.of(run) == ["waiting:the office is still starting (Starting)"]
+
+
+async def test_an_office_that_runs_while_its_agent_does_not_connect_says_that(world: World) -> None:
+    world.office()
+    run = await world.ask()
+    await world.look(20)
+    assert world.output.of(run) == ["waiting:the office runs, and its agent has not connected yet"]
 
 
 async def test_a_suspended_office_is_given_nothing_and_says_so(world: World) -> None:
