@@ -274,6 +274,10 @@ class RunOutput(Protocol):
         """Say once that a run was cut off and will not be repeated."""
         ...
 
+    def expect(self, run: RunRecord) -> None:
+        """Leave room for a run's message above those of runs that are told of later in its session."""
+        ...
+
     async def waiting(self, run: RunRecord, reason: str) -> None:
         """Say why a run cannot begin yet (suspended, vault missing, …); empty clears it."""
         ...

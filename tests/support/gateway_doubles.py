@@ -187,6 +187,9 @@ class RecordingOutput:
     async def cut_off(self, run: RunRecord) -> None:
         self._note(run.run_id, "cut_off")
 
+    def expect(self, run: RunRecord) -> None:
+        return None
+
     async def waiting(self, run: RunRecord, reason: str) -> None:
         self._note(run.run_id, f"waiting:{reason}")
 

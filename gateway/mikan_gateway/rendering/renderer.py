@@ -56,6 +56,8 @@ class Renderer:
         self._spool = spool
         self._clock = clock
         self._views: dict[str, RunView] = {}
+        self._lines: dict[str, list[RunView]] = {}
+        """The views of each session, in the order of their messages."""
         self._typing: dict[str, asyncio.Task[None]] = {}
 
     async def apply(self, run: RunRecord, number: int, operation: ResponderOperation) -> None:
@@ -115,6 +117,12 @@ class Renderer:
             await view.answer(CUT_OFF)
         await self._end(view, platform)
 
+    def expect(self, run: RunRecord) -> None:
+        """Leave room for a run's message above those of runs that are told of later in its session."""
+        platform = self._platforms.get(run.event.platform)
+        if platform is not None:
+            self._view(run, platform)
+
     async def waiting(self, run: RunRecord, reason: str) -> None:
         """Say why a run cannot begin yet; empty clears it."""
         platform = self._platforms.get(run.event.platform)
@@ -136,7 +144,9 @@ class Renderer:
     def _view(self, run: RunRecord, platform: ChatPlatform) -> RunView:
         view = self._views.get(run.run_id)
         if view is None:
-            view = self._views[run.run_id] = RunView(run, platform, self._outbox, self._clock)
+            line = self._lines.setdefault(run.line, [])
+            view = self._views[run.run_id] = RunView(run, platform, self._outbox, self._clock, tuple(line))
+            line.append(view)
         return view
 
     def _start(self, view: RunView, platform: ChatPlatform) -> None:
@@ -204,7 +214,15 @@ class Renderer:
         if typing is not None:
             await typing
         await self._set_working(platform, view.run, False)
+        self._forget(view)
+
+    def _forget(self, view: RunView) -> None:
         self._views.pop(view.run.run_id, None)
+        line = self._lines.get(view.run.line, [])
+        if view in line:
+            line.remove(view)
+        if not line:
+            self._lines.pop(view.run.line, None)
 
     async def _set_working(self, platform: ChatPlatform, run: RunRecord, working: bool) -> None:
         with suppress(PlatformError), around(Step.PLATFORM_WORKING):  # an ornament: its loss is not worth a word

@@ -50,8 +50,12 @@ class _Part:
 class RunView:
     """What is posted of one run."""
 
-    def __init__(self, run: RunRecord, platform: ChatPlatform, outbox: Outbox, clock: Clock) -> None:
+    def __init__(
+        self, run: RunRecord, platform: ChatPlatform, outbox: Outbox, clock: Clock, ahead: "Sequence[RunView]" = ()
+    ) -> None:
+        """``ahead``: those of the same session whose messages come first."""
         self.run = run
+        self._ahead = ahead
         self.draft = Draft()
         self._platform = platform
         self._outbox = outbox
@@ -65,6 +69,7 @@ class RunView:
         """Messages that were numbered in the log as they were posted."""
         self._loaded = False
         self._closed = False
+        self._ended = False
         self._answered = False
         self._explained = False
         self._began = clock.monotonic()
@@ -79,6 +84,11 @@ class RunView:
         text = self.draft.text.strip()
         return self.run.kind == "scheduled" and "[SILENT]".startswith(text)
 
+    @property
+    def has_place(self) -> bool:
+        """Whether its first message stands, or never will."""
+        return self._ended or bool(self._shown)
+
     # Drafts
 
     def begin(self) -> None:
@@ -86,6 +96,8 @@ class RunView:
         self._began = self._clock.monotonic()
         self._spawn(self._prepare())
         self.status_changed()
+        if self.draft.text:
+            self.text_changed()
 
     def text_changed(self) -> None:
         """There is more text: paint it soon."""
@@ -120,6 +132,8 @@ class RunView:
             text = self.draft.compose()
             if self._closed or not text or (self.draft.text and self.hidden_beginning):
                 return
+            if not await self._may_begin():
+                return
             try:
                 await self._paint(text, draft=True)
             except PlatformUnavailable as error:
@@ -130,6 +144,18 @@ class RunView:
                 # What it says of one draft holds for the next, most likely; the answer is tried all the same.
                 self._close()
                 logger.warning("no draft is shown", extra={"run": self.run.run_id, "reason": str(error)})
+
+    async def _may_begin(self) -> bool:
+        """Whether a first message now would stand below those of earlier runs; if not yet, it is tried again."""
+        if not (self.draft.started or self.run.started or self.draft.waiting):
+            return False  # `begin` comes once all that is earlier has been shown
+        await self._load()
+        if self._shown:
+            return True
+        if all(view.has_place for view in self._ahead):
+            return True
+        self._paint_in(PLACEHOLDER)
+        return False
 
     # For good
 
@@ -189,6 +215,7 @@ class RunView:
 
     async def end(self) -> None:
         """Paint nothing more; wait for what is under way."""
+        self._ended = True
         self._close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

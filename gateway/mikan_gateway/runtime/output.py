@@ -72,6 +72,10 @@ class OutputPump:
         """Operations that have not been shown."""
         return sum(len(line.waiting) for line in self._lines.values())
 
+    def is_showing(self, line: str) -> bool:
+        """Whether there is something of a line still to be shown."""
+        return line in self._lines
+
     def add(self, run: RunRecord, operation: StoredOperation) -> None:
         """Show a committed operation after those before it of the same line (`RunRecord.line`)."""
         line = self._lines.setdefault(run.line, _Line())

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,42 @@ async def test_a_quick_answer_is_one_post(stage: Stage) -> None:
         ("working", False),
     ]
     assert stage.log.lines == [("m1", "It is 4.")]
+
+
+async def test_what_waits_stands_below_what_comes_before_it(stage: Stage) -> None:
+    later = replace(stage.run, run_id="run-2")
+    stage.renderer.expect(stage.run)
+    await stage.renderer.waiting(later, "waiting for 1 earlier message")
+    await stage.wait(3)
+    assert stage.platform.shown() == []
+
+    await stage.apply(RunStarted(), Respond(text="first"), DONE)
+    await stage.wait(0.4)
+
+    assert stage.platform.shown() == ["first", "⏳ waiting for 1 earlier message"]
+
+
+async def test_a_text_that_streams_before_its_run_may_be_shown_waits_for_that(stage: Stage) -> None:
+    await stage.stream("It is")
+    await stage.wait(3)
+    assert stage.platform.shown() == []
+
+    await stage.apply(RunStarted())
+    await stage.wait(0.03)
+
+    assert stage.platform.shown() == ["It is"]
+
+
+async def test_what_an_earlier_process_began_goes_on_in_its_message(stage: Stage) -> None:
+    await stage.apply(RunStarted())
+    await stage.stream("It")
+    await stage.wait(1)
+    stage.restart()
+    stage.run = replace(stage.run, started=True)
+    await stage.stream("It is")
+    await stage.wait(1)
+
+    assert stage.platform.shown() == ["It is"]
 
 
 async def test_nothing_is_shown_for_400_ms_then_a_placeholder(stage: Stage) -> None:
