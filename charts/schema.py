@@ -125,6 +125,7 @@ def build() -> Schema:
             **process,
         ),
         database=closed(existingSecret=NAME),
+        packages=closed(gatewayClaim=NAME),
         storage=closed(offices=CLAIM, shared=CLAIM, packages=CLAIM, state=CLAIM),
         networkPolicy=closed(
             enabled=BOOLEAN,

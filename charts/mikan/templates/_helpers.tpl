@@ -29,6 +29,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $storage.existingClaim | default (printf "%s-%s" .root.Release.Name .volume) -}}
 {{- end -}}
 
+{{- /* The settings, and what an admin changed of them while the release runs. */ -}}
+{{- define "mikan.settingsVolume" -}}
+- name: settings
+  projected:
+    sources:
+    - configMap: {name: {{ .Release.Name }}-settings}
+    - configMap: {name: {{ .Release.Name }}-settings-overrides, optional: true}
+{{- end -}}
+
 {{- define "mikan.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 10001

@@ -16,7 +16,7 @@ class Limits:
     depth: int = 32
     pack_bytes: int = 128 * MIB
     """Of what git receives and writes."""
-    memory_bytes: int = 384 * MIB
+    memory_bytes: int = 256 * MIB
     """Of git's own data: the gateway in the same container must not be killed for it."""
     seconds: float = 180.0
     """Of everything that git does for one package."""

@@ -6,9 +6,9 @@
     python -m mikan_dev.images list
 
 NAME is `operator`, `gateway`, `models`, `agent`, `sandbox`, `sandbox-helper`, `python`, `busybox`, `pause` or
-`coredns`; none = all of them. A Python component is four layers: Debian with Python 3.11 (shared by all), user and
-interpreter links (shared), the locked dependencies of its one extra, and our own wheel (shared), so a code change
-makes only the last one again.
+`coredns`; none = all of them. A Python component is four layers: Debian with Python 3.11, user and interpreter links,
+the locked dependencies of its one extra, and our own wheel, so a code change makes only the last one again. All but the
+dependencies are shared, save with the gateway, whose Debian has git too.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ class Builder:
 
     def component(self, component: str) -> str:
         """Image of one Python process."""
-        base = rootfs.debian(self.store, rootfs.PYTHON_PACKAGES)
+        packages = rootfs.GATEWAY_PACKAGES if component == "gateway" else rootfs.PYTHON_PACKAGES
+        base = rootfs.debian(self.store, packages)
         layers = [base, self._interpreter(base), self._dependencies(base, component), self._project(base)]
         return self._put(f"mikan-{component}:{self._tag}", CONFIGS[component], layers)
 

@@ -23,6 +23,7 @@ SUITE = "bookworm"
 """Debian 12: its `python3` is Python 3.11."""
 
 PYTHON_PACKAGES = ("ca-certificates", "libpython3-stdlib", "python3-minimal", "tzdata")
+GATEWAY_PACKAGES = (*PYTHON_PACKAGES, "git")
 SANDBOX_PACKAGES = (*PYTHON_PACKAGES, "curl", "git", "less", "openssh-client", "procps")
 
 LEFT_OUT = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fake_programs import FakePrograms
-from mikan_dev import images
+from mikan_dev import images, rootfs
 from mikan_dev.exceptions import DevError
 from mikan_dev.paths import REPOSITORY
 
@@ -50,6 +50,15 @@ def test_the_base_image_is_an_argument(component: str) -> None:
 def test_every_component_has_a_dockerfile_and_no_other_exists() -> None:
     found = {file.parent.name for file in (REPOSITORY / "images").glob("*/Dockerfile")}
     assert found == set(images.CONFIGS)
+
+
+@pytest.mark.parametrize("component", sorted(images.MODULES))
+def test_only_the_gateways_image_has_git(component: str) -> None:
+    run = next(value for instruction, value in instructions(component) if instruction == "RUN")
+    installed = re.findall(r"apt-get install --yes --no-install-recommends ([^&]+?) &&", run)
+
+    assert [name for name in rootfs.GATEWAY_PACKAGES if name not in rootfs.PYTHON_PACKAGES] == ["git"]
+    assert installed == (["ca-certificates git"] if component == "gateway" else [])
 
 
 @pytest.mark.parametrize("component", sorted(images.MODULES))
