@@ -29,6 +29,7 @@ class KnownOffices:
 
     offices: dict[OfficeKey, tuple[str, int]] = field(default_factory=lambda: {OFFICE: (UID, 0)})
     problem: str = ""
+    listed: bool = True
 
     def get(self, key: OfficeKey) -> tuple[str, int] | None:
         return self.offices.get(key)

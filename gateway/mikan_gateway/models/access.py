@@ -20,7 +20,12 @@ class OfficeLookup(Protocol):
         ...
 
     def fault(self) -> str:
-        """Why Offices cannot be looked up now; empty if they can."""
+        """Why Offices may have changed unseen; empty if they are known as they are."""
+        ...
+
+    @property
+    def listed(self) -> bool:
+        """Whether they were known at least once."""
         ...
 
 
@@ -35,7 +40,7 @@ class Access:
         """The office of an ``Authorization`` header.
 
         Raises:
-            CallRefused: 401, 403, or 503 while Offices are not known yet.
+            CallRefused: 401, 403, or 503 for an Office that may have been made since they were last seen.
         """
         try:
             claims = verify_bearer(self._keys(), "models", authorization)
@@ -43,15 +48,15 @@ class Access:
             message = f"{error}; the operator writes the right one to the file 'models' of the pod's tokens"
             raise CallRefused(401, "authentication_error", "invalid_office_token", message) from None
         known = self._offices.get(claims.office)
-        if known is None and (fault := self._offices.fault()):
+        if known == (claims.uid, claims.epoch):
+            return claims.office
+        if fault := self._offices.fault():
             raise CallRefused(
-                503, "server_error", "offices_unknown", f"offices are not known yet ({fault}); try again", "1"
+                503, "server_error", "offices_unknown", f"this office is not known yet ({fault}); try again", "1"
             )
-        if known != (claims.uid, claims.epoch):
-            raise CallRefused(
-                403,
-                "permission_error",
-                "office_gone",
-                f"office {claims.office} was deleted, made anew, or had its tokens revoked; the pod must be made anew",
-            )
-        return claims.office
+        raise CallRefused(
+            403,
+            "permission_error",
+            "office_gone",
+            f"office {claims.office} was deleted, made anew, or had its tokens revoked; the pod must be made anew",
+        )

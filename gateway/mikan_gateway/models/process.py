@@ -55,8 +55,13 @@ class WatchedOffices:
         return None if record is None or record.deleting else (record.uid, record.epoch)
 
     def fault(self) -> str:
-        """Why Offices are not known."""
-        return "" if self.directory.synced else self.directory.health().reason or "the first list is under way"
+        """Why Offices may have changed unseen."""
+        return self.directory.health().reason
+
+    @property
+    def listed(self) -> bool:
+        """Whether they were known at least once."""
+        return self.directory.synced
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ class ModelsProcess:
         parts = {
             "models.json": Part(catalog.fault, needed=catalog.current is None),
             "token keys": Part(self._keys.fault, needed=not self._keys.current),
-            "offices": Part(self._offices.fault()),
+            "offices": Part(self._offices.fault(), needed=not self._offices.listed),
             "litellm": Part(self._litellm.fault),
         }
         if catalog.current:

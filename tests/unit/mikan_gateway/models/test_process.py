@@ -38,10 +38,8 @@ async def test_the_tighter_cap_holds(
         assert process.cap() == cap
 
 
-def directory(record: object, synced: bool = True) -> Any:
-    return SimpleNamespace(
-        record={OFFICE: record}.get, synced=synced, health=lambda: SimpleNamespace(reason="no list of the offices yet")
-    )
+def directory(record: object, synced: bool = True, reason: str = "") -> Any:
+    return SimpleNamespace(record={OFFICE: record}.get, synced=synced, health=lambda: SimpleNamespace(reason=reason))
 
 
 def test_an_office_that_is_being_deleted_is_gone() -> None:
@@ -53,9 +51,13 @@ def test_an_office_that_is_being_deleted_is_gone() -> None:
     assert WatchedOffices(directory(None)).get(OFFICE) is None
 
 
-def test_offices_are_at_fault_only_until_the_first_list() -> None:
+def test_offices_are_at_fault_while_their_watch_is() -> None:
+    never = WatchedOffices(directory(None, synced=False, reason="no list of the offices yet"))
+    later = WatchedOffices(directory(None, reason="the watch was cut off"))
+
+    assert (never.fault(), never.listed) == ("no list of the offices yet", False)
+    assert (later.fault(), later.listed) == ("the watch was cut off", True)
     assert WatchedOffices(directory(None)).fault() == ""
-    assert WatchedOffices(directory(None, synced=False)).fault() == "no list of the offices yet"
 
 
 def test_a_start_that_cannot_be_ends_with_2_and_one_line() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mikan_api.identity import OfficeKey
 from mikan_gateway.models import server
 from mikan_gateway.models.server import EventStream, until_gone
 from models_service import KEY, OFFICE, UID, ModelsFixture, RunningModels, token, tools
@@ -104,12 +105,33 @@ async def test_a_deleted_office_is_403_and_a_revoked_one_too(models: ModelsFixtu
     assert (await running.ask("scripted/demo", "hello")).error["code"] == "office_gone"
 
 
-async def test_unknown_offices_before_the_first_list_are_503(models: ModelsFixture, running: RunningModels) -> None:
-    models.offices.offices, models.offices.problem = {}, "the first list is under way"
+@pytest.mark.parametrize("known", [{}, {OFFICE: ("of-before", 0)}])
+async def test_an_office_that_may_have_been_made_unseen_is_503(
+    models: ModelsFixture, running: RunningModels, known: dict[OfficeKey, tuple[str, int]]
+) -> None:
+    models.offices.offices, models.offices.problem = known, "the watch was cut off"
 
     answer = await running.ask("scripted/demo", "hello")
 
     assert (answer.status, answer.error["code"], answer.headers["retry-after"]) == (503, "offices_unknown", "1")
+
+
+async def test_a_known_office_is_served_while_the_api_server_is_away(
+    models: ModelsFixture, running: RunningModels
+) -> None:
+    models.offices.problem = "the watch was cut off"
+
+    assert (await running.ask("scripted/demo", "hello")).status == 200
+
+
+@pytest.mark.parametrize(("listed", "status"), [(False, 503), (True, 200)])
+async def test_a_watch_of_offices_that_broke_is_named_and_takes_nothing_with_it(
+    models: ModelsFixture, running: RunningModels, listed: bool, status: int
+) -> None:
+    models.offices.listed, models.offices.problem = listed, "the watch was cut off"
+    response = await running.client.get("/readyz")
+
+    assert (response.status_code, response.json()["parts"]["offices"]) == (status, "the watch was cut off")
 
 
 async def test_the_previous_key_is_good_while_it_is_there(models: ModelsFixture) -> None:
