@@ -14,10 +14,9 @@ from mikan_agent.extensions.ports import (
     ExtensionContext,
     ExtensionHost,
     Schedule,
-    SubagentRequest,
-    SubagentResult,
 )
 from mikan_agent.harness.hooks import Origin
+from mikan_agent.subagents.request import SubagentRequest, SubagentResult, SubagentStatus
 from mikan_api.events import ImmediateEvent, OneShotEvent, PeriodicEvent
 from mikan_api.identity import OfficeAddress, Platform
 from mikan_api.settings import ThinkingLevel
@@ -64,7 +63,7 @@ class HostNotes:
 
     async def run(self, request: SubagentRequest) -> SubagentResult:
         self.tasks.append(request)
-        return SubagentResult(status="completed", text="done")
+        return SubagentResult("run-1", SubagentStatus.COMPLETED, text="done")
 
 
 class ExtensionWorld:

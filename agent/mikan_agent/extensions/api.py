@@ -16,6 +16,7 @@ extension has for itself. Each has a time limit (`Limits`). ``docs/extensions.md
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
@@ -46,21 +47,18 @@ from mikan_agent.extensions.ports import (
     ExtensionContext,
     ExtensionHost,
     Schedule,
-    SubagentRequest,
-    SubagentResult,
 )
 from mikan_agent.extensions.registry import Disposer, Registry
 from mikan_agent.extensions.schedules import Schedules
 from mikan_agent.extensions.secrets import Secrets
 from mikan_agent.extensions.tools import ExtensionTool, ToolFunction
+from mikan_agent.subagents.request import SubagentRequest, SubagentResult, SubagentStatus
 from mikan_agent.tools.tool import ToolArguments, ToolContext, ToolOutput
-from mikan_api.settings import Budgets
 
 __all__ = [
     "AgentErrorEvent",
     "Blocked",
     "BudgetEvent",
-    "Budgets",
     "CapabilityUnavailable",
     "CommandCall",
     "CompactEvent",
@@ -79,6 +77,7 @@ __all__ = [
     "Secrets",
     "Start",
     "SubagentResult",
+    "SubagentStatus",
     "Subagents",
     "ToolArguments",
     "ToolCallEvent",
@@ -128,36 +127,38 @@ class Subagents:
         input: JsonValue = None,  # noqa: A002  what it is called where subagents are described
         tools: tuple[str, ...] = (),
         output: type[BaseModel] | None = None,
-        budget: Budgets | None = None,
-        parent_turns: int = 0,
+        max_turns: int | None = None,
+        max_cost_usd: float | None = None,
+        max_duration: timedelta | None = None,
     ) -> SubagentResult:
-        """Run one to its end and return how it ended; a failure is a result, not an exception.
+        """Run one to its end and return how it ended; a failure is a status of the result, not an exception.
 
-        It knows nothing of the conversation but what it is given, and nothing of it is recorded.
+        It knows nothing of the conversation but what it is given, nothing of it is recorded, and the run under way pays
+        for it.
 
         Args:
             task: what to do.
             profile: one of the named profiles.
-            input: data for the task, added as JSON.
-            tools: names of tools that it may use; none by default.
-            output: its answer must be exactly JSON of this model; ``result.output`` then holds it.
-            budget: tightens the profile's.
-            parent_turns: so many last turns of the conversation are added as text.
+            input: material for the task, given as JSON.
+            tools: those of the profile's tools that it may use; none by default.
+            output: its answer must be exactly JSON of this model; ``output.model_validate(result.output)`` reads it.
+            max_turns: with ``max_cost_usd`` and ``max_duration``, tighter caps than the profile's.
 
         Raises:
-            CapabilityUnavailable: this host runs no subagents.
+            CapabilityUnavailable: this host runs no subagents, or no run is under way.
         """
         if self._host.subagents is None:
             raise CapabilityUnavailable("this host runs no subagents")
         return await self._host.subagents.run(
             SubagentRequest(
-                task=task,
                 profile=profile,
+                task=task,
                 input=input,
                 tools=tools,
-                output=output,
-                budget=budget or Budgets(),
-                parent_turns=parent_turns,
+                output_schema=output.model_json_schema() if output else None,
+                max_turns=max_turns,
+                max_cost_usd=max_cost_usd,
+                max_duration=max_duration,
             )
         )
 

@@ -4,16 +4,15 @@ An agent speaks for one office, so none of these reaches another conversation.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal, Protocol
-
-from pydantic import BaseModel, JsonValue
+from typing import Protocol
 
 from mikan_agent.extensions.calls import Limits
+from mikan_agent.subagents.request import SubagentRequest, SubagentResult
 from mikan_api.events import ImmediateEvent, OneShotEvent, PeriodicEvent
 from mikan_api.identity import OfficeKey
-from mikan_api.settings import Budgets, ThinkingLevel
+from mikan_api.settings import ThinkingLevel
 
 
 class ConversationHost(Protocol):
@@ -56,47 +55,15 @@ class ScheduleHost(Protocol):
         """Have a run begin as soon as it can."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentRequest:
-    """A task for a fresh agent that knows nothing of the conversation."""
-
-    task: str
-    profile: str
-    input: JsonValue = None
-    """Added to the task as JSON."""
-    tools: tuple[str, ...] = ()
-    """Names of tools that the runner has; unknown ones fail the request before anything starts."""
-    output: type[BaseModel] | None = None
-    """The answer must be JSON of this model, and nothing else."""
-    budget: Budgets = field(default_factory=Budgets)
-    """Can only tighten the profile's."""
-    parent_turns: int = 0
-    """So many last turns of the conversation are added to the task, as text."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentResult:
-    """How it ended."""
-
-    status: Literal["completed", "failed", "cancelled", "timeout", "budget_exceeded", "invalid_output"]
-    run_id: str = ""
-    text: str = ""
-    """The last answer as it was."""
-    output: BaseModel | None = None
-    """The answer by the request's model, where ``status`` is ``completed``."""
-    error: str = ""
-    model: str = ""
-    turns: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
-    duration_seconds: float = 0.0
-
-
 class SubagentHost(Protocol):
-    """Runs subagents. The budget of the run under way, if there is one, pays for them."""
+    """Runs subagents, for the run under way and at its expense."""
 
     async def run(self, request: SubagentRequest) -> SubagentResult:
-        """Run one to its end. Never raises: every failure is a result."""
+        """Run one to its end. A failure is a status of the result.
+
+        Raises:
+            CapabilityUnavailable: no run is under way.
+        """
 
 
 @dataclass(frozen=True, slots=True)

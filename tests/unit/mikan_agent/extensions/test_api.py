@@ -10,6 +10,7 @@ from extension_world import ADDRESS, ORIGIN, SHORT, ExtensionWorld
 from mikan_agent.exceptions import ToolError
 from mikan_agent.extensions.loader import LoadedExtensions
 from mikan_agent.messages import text_of
+from mikan_agent.subagents.request import SubagentRequest
 from mikan_agent.tools.tool import ToolContext, parse_arguments, schema
 from mikan_api.events import OneShotEvent, PeriodicEvent
 from mikan_api.identity import Platform
@@ -224,6 +225,11 @@ async def test_what_a_command_does_is_told_in_the_chat(world: ExtensionWorld, bo
 
 
 CAPABLE = """
+    from pydantic import BaseModel
+
+    class Answer(BaseModel):
+        stuck: bool
+
     async def activate(api):
         api.register_command("x", "d", run)
         global host
@@ -321,15 +327,22 @@ async def test_what_is_wrong_with_a_schedule_is_told_to_the_extension(
 async def test_subagents_get_what_they_are_given_and_no_tools_by_default(world: ExtensionWorld) -> None:
     ask = await capable(world)
 
-    assert "status='completed'" in await ask("api.subagent.run('Classify.', input={'n': 1}, parent_turns=2)")
-    (task,) = world.did.tasks
-    assert (task.task, task.profile, task.input, task.tools, task.parent_turns) == (
-        "Classify.",
-        "analysis-only",
-        {"n": 1},
-        (),
-        2,
-    )
+    assert "text='done'" in await ask("api.subagent.run('Classify.', input={'n': 1}, output=Answer, max_turns=2)")
+    assert world.did.tasks == [
+        SubagentRequest(
+            profile="analysis-only",
+            task="Classify.",
+            input={"n": 1},
+            tools=(),
+            output_schema={
+                "properties": {"stuck": {"title": "Stuck", "type": "boolean"}},
+                "required": ["stuck"],
+                "title": "Answer",
+                "type": "object",
+            },
+            max_turns=2,
+        )
+    ]
 
 
 @pytest.mark.parametrize(
