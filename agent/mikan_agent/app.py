@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mikan_agent.attachments import Attachments
 from mikan_agent.backoff import Backoff
@@ -46,6 +46,11 @@ from mikan_api import names
 from mikan_api.layout import Office, Workspace
 from mikan_api.wire import LogWritten
 
+if TYPE_CHECKING:
+    from mikan_agent.extensions.office import OfficeExtensions
+
+    MakeExtensions = Callable[[Office, Workspace, Sequence[str]], OfficeExtensions | None]
+
 logger = logging.getLogger(__name__)
 
 FLUSH = 5.0
@@ -67,6 +72,7 @@ class Agent:
         clock: Clock | None = None,
         retries: Retries | None = None,
         reconnect: Backoff | None = None,
+        make_extensions: "MakeExtensions | None" = None,
     ) -> None:
         """The optional arguments replace parts that a cluster has and a test has not."""
         self._config, self._clock = config, clock or SystemClock()
@@ -105,7 +111,9 @@ class Agent:
         )
         sessions = history.directory("sessions")
         store = SessionStore(sessions, str(self.office.directory), self._clock)
-        self._runtime = Runtime(SessionRunners(store, sessions, services), self._logbook, self._clock, self._responder)
+        extensions = (make_extensions or declared_extensions(config))(self.office, workspace, services.toolbox.names)
+        runners = SessionRunners(store, sessions, services, extensions)
+        self._runtime = Runtime(runners, self._logbook, self._clock, self._responder)
         dispatcher = Dispatcher(
             config,
             secrets.token_hex(16),
@@ -211,6 +219,20 @@ class Agent:
 
     def _gap(self, reason: str) -> None:
         self._start(self._connection.restart(reason))
+
+
+def declared_extensions(config: Config) -> "MakeExtensions":
+    """Those of the packages that the office declares; ``None`` where there are none, which then cost nothing."""
+
+    def make(office: Office, workspace: Workspace, tools: Sequence[str]) -> "OfficeExtensions | None":
+        if not config.packages:
+            return None
+        from mikan_agent.extensions.office import OfficeExtensions
+        from mikan_agent.extensions.packages import locate
+
+        return OfficeExtensions(lambda: locate(config.packages), office, workspace, tools)
+
+    return make
 
 
 def pod_executor_for(config: Config, office: Office) -> Callable[[], StartingExecutor] | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mikan_api import names
 from mikan_api.environment import Environment, naming
 from mikan_api.identity import OfficeAddress, OfficeKey
+from mikan_api.packages import DeclaredPackages, parse_declared
 from mikan_api.sandbox_mode import SandboxMode, parse_sandbox_mode
 
 
@@ -29,6 +30,7 @@ class Config:
     log_level: str = "INFO"
     drain: timedelta = timedelta(seconds=20)
     """How long running work may go on after SIGTERM."""
+    packages: DeclaredPackages = DeclaredPackages()
 
     @property
     def key(self) -> OfficeKey:
@@ -61,4 +63,11 @@ class Config:
             sandbox_pod=env.required("MIKAN_SANDBOX_POD") if mode.per_office else "",
             log_level=env.log_level(),
             drain=env.duration("MIKAN_DRAIN", "20s"),
+            packages=_packages(env),
         )
+
+
+def _packages(env: Environment) -> DeclaredPackages:
+    text = env.text("MIKAN_PACKAGES")
+    with naming("MIKAN_PACKAGES"):
+        return parse_declared(text) if text else DeclaredPackages()

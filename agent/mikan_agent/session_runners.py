@@ -1,22 +1,33 @@
 """Session files as the runtime needs them: opened with a runner, looked for, begun afresh."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.harness.runner import Services, SessionRunner
 from mikan_agent.sessions.store import SessionStore
 from mikan_api.session_keys import SessionKey, thread_file_name, thread_suffix_of
 
+if TYPE_CHECKING:
+    from mikan_agent.extensions.office import OfficeExtensions
+
 
 class SessionRunners:
     """Runners over the sessions of one office."""
 
-    def __init__(self, store: SessionStore, directory: ConfinedDirectory, services: Services) -> None:
-        self._store, self._directory, self._services = store, directory, services
+    def __init__(
+        self,
+        store: SessionStore,
+        directory: ConfinedDirectory,
+        services: Services,
+        extensions: "OfficeExtensions | None" = None,
+    ) -> None:
+        self._store, self._directory, self._services, self._extensions = store, directory, services, extensions
 
     async def open(self, key: SessionKey) -> SessionRunner:
         """The runner of a session key."""
-        return SessionRunner(key, await self._store.open(key), self._services)
+        extensions = self._extensions.runner() if self._extensions else None
+        return SessionRunner(key, await self._store.open(key), self._services, extensions)
 
     async def exists(self, key: SessionKey) -> bool:
         """Whether a thread's session has a file already; a top-level one is as good as there."""

@@ -13,7 +13,7 @@ from mikan_agent.extensions.exceptions import TookTooLong
 from mikan_agent.extensions.extension import Diagnostic, Extension
 from mikan_agent.extensions.hooks import ExtensionHooks
 from mikan_agent.extensions.importing import ImportedExtension
-from mikan_agent.extensions.packages import Located, LocatedPackage, PackageSkill
+from mikan_agent.extensions.packages import Located, LocatedPackage, SkillDirectory
 from mikan_agent.extensions.ports import ExtensionHost
 from mikan_agent.extensions.registry import Disposer, Registry
 from mikan_agent.extensions.tools import ExtensionTool
@@ -32,7 +32,11 @@ class LoadedExtensions:
     """All extensions of one runner."""
 
     def __init__(
-        self, registry: Registry, loaded: Sequence[_Loaded], skills: Sequence[PackageSkill], found: Sequence[Diagnostic]
+        self,
+        registry: Registry,
+        loaded: Sequence[_Loaded],
+        skills: Sequence[SkillDirectory],
+        found: Sequence[Diagnostic],
     ) -> None:
         self._registry, self._loaded, self._found = registry, list(loaded), tuple(found)
         self.hooks = ExtensionHooks(registry)
@@ -40,7 +44,7 @@ class LoadedExtensions:
         self.commands = ExtensionCommands(registry.commands)
         """For texts that begin with a slash and are no built-in command."""
         self.skills = tuple(skills)
-        """For the skills index, below an office's and the workspace's own."""
+        """Directories for the skills index, below an office's and the workspace's own."""
 
     @property
     def slugs(self) -> tuple[str, ...]:

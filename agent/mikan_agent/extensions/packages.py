@@ -14,14 +14,12 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class PackageSkill:
-    """A skill that a package or an extension brings."""
+class SkillDirectory:
+    """A directory of skills that a package or an extension brings."""
 
-    name: str
-    file: Path
-    """Its ``SKILL.md`` as this process sees it."""
+    directory: Path
     shown: PurePosixPath | None
-    """Its directory as commands see it; ``None``: they don't, so its text stands for itself."""
+    """The same as commands see it; ``None``: they don't, so a skill's text stands for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class LocatedPackage:
 
     slug: str
     extensions: tuple[FoundExtension, ...]
-    skills: tuple[PackageSkill, ...]
+    skills: tuple[SkillDirectory, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ def _package(package: Package, volume: Path) -> tuple[LocatedPackage, Sequence[s
     return at(real, package.slug)
 
 
-def _skills(skills: Iterable[FoundSkill], slug: str) -> Iterator[PackageSkill]:
-    for skill in skills:
-        mounted = PurePosixPath(names.PACKAGES, slug, "skills", skill.name)
-        yield PackageSkill(skill.name, skill.file, mounted if skill.extension is None else None)
+def _skills(skills: Iterable[FoundSkill], slug: str) -> Iterator[SkillDirectory]:
+    for directory, extension in dict.fromkeys((skill.file.parents[1], skill.extension) for skill in skills):
+        yield SkillDirectory(directory, PurePosixPath(names.PACKAGES, slug, "skills") if extension is None else None)

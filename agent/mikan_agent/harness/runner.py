@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mikan_agent.clock import Clock, unix_ms
 from mikan_agent.exceptions import BudgetExceeded, ModelError, RunawayLoop
@@ -37,10 +37,14 @@ from mikan_agent.subagents.subagents import Parent, Subagents
 from mikan_agent.tools.tool import Delegate, ToolContext, Uploads
 from mikan_api.layout import Office
 from mikan_api.messaging import Attachment
-from mikan_api.responder import DeleteResponse, RunFinished, RunOutcome, RunStarted
+from mikan_api.responder import MAX_TEXT, DeleteResponse, ReplaceResponse, RunFinished, RunOutcome, RunStarted
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import DoorPolicy
 from mikan_api.wire import RunRequest
+
+if TYPE_CHECKING:
+    from mikan_agent.extensions.loader import LoadedExtensions
+    from mikan_agent.extensions.office import RunnerExtensions
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +92,14 @@ class Services:
 class SessionRunner:
     """Runs for one session. The caller sees to it that there is one at a time."""
 
-    def __init__(self, key: SessionKey, session: Session, services: Services, hooks: Hooks | None = None) -> None:
+    def __init__(
+        self, key: SessionKey, session: Session, services: Services, extensions: "RunnerExtensions | None" = None
+    ) -> None:
         self._key, self._session, self._services = key, session, services
-        self._hooks: Hooks = hooks or NoHooks()
+        self._extensions = extensions
+        self._loaded: LoadedExtensions | None = None
+        self._hooks: Hooks = NoHooks()
+        self._toolbox = services.toolbox
         self._transcript = Transcript(session)
 
     async def run(self, run: ActiveRun) -> RunFinished:
@@ -103,6 +112,8 @@ class SessionRunner:
         turn: Turn | None = None
         try:
             async with self._deadline(run, spending.seconds):
+                if await self._commanded(run, spending):
+                    return RunFinished(outcome=RunOutcome.COMPLETED, detail="a command of an extension")
                 start = await self._hooks.before_agent_start(await self._start(run))
                 if isinstance(start, Blocked):
                     return await self._blocked(run, start.reason)
@@ -133,10 +144,43 @@ class SessionRunner:
             if faults.is_storage_fault(error):
                 return await self._failed(run, turn, spending, faults.storage_fault(error))
             return await self._failed(run, turn, spending, faults.INTERNAL)
+        finally:
+            if self._extensions is not None:
+                self._extensions.end()
 
     async def close(self) -> None:
-        """Let go of the session file."""
+        """Let go of the session file and the extensions."""
+        if self._extensions is not None:
+            await self._extensions.close()
         await self._session.close()
+
+    async def _commanded(self, run: ActiveRun, spending: Spending) -> bool:
+        """Have the extensions there. Whether a command of theirs is all that was asked, and has been answered."""
+        if self._extensions is None:
+            return False
+        loaded = await self._extensions.begin(run.request.llm, self._delegate(run, spending))
+        if loaded is not self._loaded:
+            self._loaded, self._hooks = loaded, loaded.hooks
+            self._toolbox = self._services.toolbox.with_more(loaded.tools)
+        return run.request.kind == "message" and await self._command(run, loaded)
+
+    async def _command(self, run: ActiveRun, loaded: "LoadedExtensions") -> bool:
+        said: list[str] = []
+
+        async def respond(text: str) -> None:
+            said.append(text)
+            if len(said) == 1:
+                await run.responder.respond(text)
+            else:
+                await run.responder.emit(ReplaceResponse(text="\n\n".join(said)[:MAX_TEXT]))
+
+        if not await loaded.commands.dispatch(run.request.event.message.text, _origin(run), respond):
+            return False
+        run.phase = Phase.ENDING
+        await settled(keep_out(self._session, run.request.log_number))
+        if not said:
+            await run.responder.emit(DeleteResponse())
+        return True
 
     @asynccontextmanager
     async def _deadline(self, run: ActiveRun, seconds: float | None) -> AsyncIterator[None]:
@@ -206,7 +250,7 @@ class SessionRunner:
             calls=ModelCalls(
                 services.models, run.request.llm, spending, services.retries, services.clock, run.responder
             ),
-            toolbox=services.toolbox,
+            toolbox=self._toolbox,
             hooks=self._hooks,
             origin=_origin(run),
             responder=run.responder,
@@ -228,7 +272,7 @@ class SessionRunner:
         parent = Parent(
             llm=run.request.llm,
             spending=spending,
-            toolbox=self._services.toolbox,
+            toolbox=self._toolbox,
             hooks=self._hooks,
             origin=_origin(run),
             context=lambda: self._tool_context(run, spending),

@@ -14,7 +14,15 @@ from mikan_agent.executor.exceptions import ConnectionLost, ExecutorError, Execu
 from mikan_agent.harness.responder import Responder
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
-from mikan_agent.tools.tool import Tool, ToolContext, ToolOutput, one_line, parse_arguments, schema, text_output
+from mikan_agent.tools.tool import (
+    Tool,
+    ToolContext,
+    ToolOutput,
+    one_line,
+    parse_arguments,
+    schema,
+    text_output,
+)
 from mikan_api.kill_points import Step, around
 
 logger = logging.getLogger(__name__)
@@ -33,6 +41,10 @@ class Toolbox:
         self._sandbox, self._clock = sandbox, clock
         self.schemas: list[dict[str, Any]] = [schema(tool) for tool in tools]
         """The tools in the form of OpenAI's ``tools``."""
+
+    def with_more(self, tools: Sequence[Tool]) -> "Toolbox":
+        """The same tools, and some whose names are free."""
+        return Toolbox([*self._tools.values(), *tools], self._sandbox, self._clock) if tools else self
 
     def only(self, names: Sequence[str]) -> "Toolbox":
         """The same tools, but only those named."""

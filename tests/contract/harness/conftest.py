@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +20,9 @@ from mikan_agent.messages import Message
 from mikan_agent.sessions.store import SessionStore
 from mikan_agent.sessions.tree import Entry
 from mikan_api.layout import Office
+
+if TYPE_CHECKING:
+    from mikan_agent.app import MakeExtensions
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +75,9 @@ def stage(helper_binary: Path) -> OpenStage:
     """Sets the stage for a script of the model."""
 
     @asynccontextmanager
-    async def open_stage(*script: Answer | Refuse, mode: str = "image:test") -> AsyncIterator[Stage]:
+    async def open_stage(
+        *script: Answer | Refuse, mode: str = "image:test", make_extensions: "MakeExtensions | None" = None
+    ) -> AsyncIterator[Stage]:
         # Not tmp_path: the helper's socket needs a short name.
         with TemporaryDirectory(prefix="mx") as name:
             root = Path(name)
@@ -82,7 +88,12 @@ def stage(helper_binary: Path) -> OpenStage:
                 GatewayPeer(ADDRESS.key) as gateway,
                 LocalHelper(helper_binary, root, Path(workspace.root)) as helper,
                 serving(
-                    root, gateway.url, models.url, helper.executor if mode.startswith("image") else None, mode
+                    root,
+                    gateway.url,
+                    models.url,
+                    helper.executor if mode.startswith("image") else None,
+                    mode,
+                    make_extensions,
                 ) as agent,
             ):
                 await gateway.until(lambda: bool(gateway.seen.hellos))

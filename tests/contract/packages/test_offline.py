@@ -39,8 +39,8 @@ def test_a_checkout_is_found_through_its_link(volume: Path) -> None:
     (package,) = found.packages
     assert found.diagnostics == ()
     assert [(e.slug, e.entrypoint) for e in package.extensions] == [("board", tree / "extension.py")]
-    assert [(s.name, s.file, s.shown) for s in package.skills] == [
-        ("guide", tree / "skills" / "guide" / "SKILL.md", PurePosixPath("/mikan/packages/board/skills/guide"))
+    assert [(s.directory, s.shown) for s in package.skills] == [
+        (tree / "skills", PurePosixPath("/mikan/packages/board/skills"))
     ]
 
 

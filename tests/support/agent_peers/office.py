@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from agent_peers.gateway import TOKEN
 from mikan_agent.app import Agent
@@ -28,6 +29,9 @@ from mikan_api.sandbox_mode import parse_sandbox_mode
 from mikan_api.session_keys import parse_session_key
 from mikan_api.settings import Budgets, DoorPolicy, Llm
 from mikan_api.wire import RunRequest
+
+if TYPE_CHECKING:
+    from mikan_agent.app import MakeExtensions
 
 ADDRESS = OfficeAddress(Platform.CONSOLE, "room")
 EPOCH = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -66,6 +70,7 @@ async def serving(
     models_url: str,
     make_executor: Callable[[], StartingExecutor] | None = None,
     mode: str = "image:test",
+    make_extensions: "MakeExtensions | None" = None,
 ) -> AsyncIterator[Agent]:
     """An agent in this process, with waits too short to notice."""
     quick = Backoff(0.001, 0.01)
@@ -75,6 +80,7 @@ async def serving(
         make_executor=make_executor,
         retries=Retries(count=3, backoff=quick, longest=1.0),
         reconnect=quick,
+        make_extensions=make_extensions,
     )
     task = asyncio.create_task(agent.run())
     try:

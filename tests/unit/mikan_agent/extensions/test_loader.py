@@ -202,9 +202,9 @@ async def test_skills_are_listed_with_the_path_that_commands_see(world: Extensio
     world.write("kit/skills/outer/SKILL.md", "x")
     extensions = await world.load("kit")
 
-    assert [(skill.name, str(skill.shown)) for skill in extensions.skills] == [
-        ("outer", "/mikan/packages/kit/skills/outer"),
-        ("inner", "None"),
+    assert [(skills.directory, str(skills.shown)) for skills in extensions.skills] == [
+        (world.root / "packages/kit/skills", "/mikan/packages/kit/skills"),
+        (world.root / "packages/kit/extensions/one/skills", "None"),
     ]
 
 
