@@ -8,7 +8,24 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=${1:-all}
 started=$SECONDS
+apart=(tests/e2e/cluster tests/e2e/faults)
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
+
+# Runs something in the background; what it prints is shown when it is joined.
+beside() {
+	beside_log=$(mktemp)
+	"$@" >"$beside_log" 2>&1 &
+	beside_pid=$!
+}
+joined() {
+	wait "$beside_pid" || failed=1
+	cat "$beside_log"
+	rm -f "$beside_log"
+}
+
+# What fails ends nothing: the rest is run and told too.
+failed=0
+run() { "$@" || failed=1; }
 
 say "setup"
 tests/support/setup.sh --tests
@@ -26,12 +43,16 @@ tests/cluster/volumes.sh reclaim || true    # of earlier runs on a cluster that 
 case $what in
 	all)
 		# A loaded machine may fail a test of timing once; what fails twice is a fault. Reruns are counted in the summary.
+		pytest=(.venv/bin/pytest -q --reruns 1)
 		say "unit and contract tests"
-		.venv/bin/pytest -q --reruns 1 tests/unit tests/contract
-		say "integration tests"
-		.venv/bin/pytest -q --reruns 1 tests/integration
+		run "${pytest[@]}" -n 2 tests/unit tests/contract
+		# These mostly wait, and share nothing: some on clusters of their own, the others in namespaces of this one.
+		say "integration tests, and end-to-end tests on clusters of their own"
+		beside "${pytest[@]}" --durations=10 "${apart[@]}"
+		run "${pytest[@]}" -n 2 --dist loadfile --durations=10 tests/integration
+		joined
 		say "end-to-end tests"
-		.venv/bin/pytest -q --reruns 1 tests/e2e --durations=15
+		run "${pytest[@]}" --durations=20 "${apart[@]/#/--ignore=}" tests/e2e
 		;;
 	integration) .venv/bin/pytest -q tests/integration "${@:2}" ;;
 	e2e) .venv/bin/pytest -q tests/e2e "${@:2}" ;;
@@ -39,3 +60,4 @@ case $what in
 	*) echo "usage: test.sh [integration|e2e|bench]" >&2; exit 2 ;;
 esac
 say "done"
+exit $failed
