@@ -1,6 +1,7 @@
 """``python -m mikan_gateway``: configuration, logging and signals around `mikan_gateway.app.Gateway`.
 
-Exit codes: 0 after a signal, 1 when the process can't go on, 2 when it was configured wrongly.
+Exit codes: 0 after a signal, 1 when the process can't go on, 2 when it was configured wrongly. Where another one may
+have become the active gateway it begins anew, and waits for its turn.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import os
 import signal
 import sys
 
+from mikan_api.anew import begin_anew
 from mikan_api.exceptions import ConfigError
 from mikan_api.kill_points import arm
 from mikan_api.logs import configure_logging
@@ -19,7 +21,8 @@ from mikan_gateway.exceptions import GatewayError
 logger = logging.getLogger("mikan_gateway")
 
 
-async def _run(config: Config) -> int:
+async def _run(config: Config) -> bool:
+    """Run until told to end; whether another gateway may be active now."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -39,7 +42,7 @@ async def _run(config: Config) -> int:
         for task in (signalled, lost):
             task.cancel()
         await gateway.stop()
-    return 1 if gateway.lost.is_set() else 0
+    return gateway.lost.is_set() and not stopping.is_set()
 
 
 def main() -> int:
@@ -50,13 +53,16 @@ def main() -> int:
         arm(os.environ)
         # uvicorn tells of every connection; what matters of them is logged by who serves them.
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        return asyncio.run(_run(config))
+        if asyncio.run(_run(config)):
+            logger.error("beginning anew")
+            begin_anew()
     except ConfigError as error:
         sys.stderr.write(f"mikan-gateway: {error}\n")
         return 2
     except GatewayError as error:
         sys.stderr.write(f"mikan-gateway: {error}\n")
         return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from mikan_gateway.agents.hub import AgentHub
 from mikan_gateway.agents.routes import agent_routes
 from mikan_gateway.config import Config
 from mikan_gateway.counted_intake import CountedIntake
-from mikan_gateway.exceptions import GatewayError
+from mikan_gateway.exceptions import GatewayError, StorageError
 from mikan_gateway.health import HealthBoard, Part, health_routes
 from mikan_gateway.http_server import HttpServer
 from mikan_gateway.intake import MessageIntake
@@ -50,12 +50,15 @@ from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.storage.console import ConsoleStore
 from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.moves import MoveStore
 from mikan_gateway.storage.outgoing import OutgoingStore
 from mikan_gateway.storage.spool import SpoolDirectory
 from mikan_gateway.storage.state_lock import StateLock, lock_file
 
 PLATFORM_RETRY = 15.0
 """Seconds until a platform that could not start is tried again."""
+DATABASE_RETRY = 2.0
+"""Seconds between two tries to open the database."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +107,7 @@ class Gateway:
 
         Raises:
             ConfigError: the process can't start as it was configured.
-            StorageError: the database can't be opened.
+            StorageError: what an earlier process left can't be taken up.
         """
         settings, keys = await asyncio.to_thread(_mounted, self._config)
         await self._stack.enter_async_context(following(settings, keys))
@@ -119,9 +122,8 @@ class Gateway:
         lock = await self._lock_state()
         if self._config.lease:
             await self._take_lease(api, lock)
-        database = await Database.open(self._config.database_url)
+        database = await self._open_database()
         self._stack.push_async_callback(database.close)
-        self.board.add(Part("database", database.health, needed=True))
         cluster = self._watch(api, settings)
         await self._serve(database, cluster, settings, Authenticator(lambda: keys.current, cluster.offices))
         self.board.started = True
@@ -173,6 +175,20 @@ class Gateway:
         self._lease = lease
         self._stack.push_async_callback(lease.release)
 
+    async def _open_database(self) -> Database:
+        """Wait for a database that is not there yet; ending instead would only have us started later and later."""
+        state = Health(False, "not opened yet")
+        opened: list[Database] = []
+        self.board.add(Part("database", lambda: opened[0].health() if opened else state, needed=True))
+        while not opened:
+            try:
+                opened.append(await Database.open(self._config.database_url))
+            except StorageError as error:
+                state = Health(False, str(error))
+                logger.warning("the database cannot be opened yet", extra={"reason": str(error)})
+                await self._clock.sleep(DATABASE_RETRY)
+        return opened[0]
+
     def _watch(self, api: ApiClient, settings: SettingsSource) -> Kubernetes:
         office_api = OfficeApi(api, self._config.offices_namespace)
         directory = OfficeDirectory(office_api, self._config.offices_namespace, settings)
@@ -196,7 +212,8 @@ class Gateway:
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
         self._add_console(ConsoleStore(database))
         if self._config.telegram is not None:
-            self._platforms[Platform.TELEGRAM] = TelegramPlatform(self._config.telegram, settings, self._clock)
+            moves = MoveStore(database, Platform.TELEGRAM)
+            self._platforms[Platform.TELEGRAM] = TelegramPlatform(self._config.telegram, settings, moves, self._clock)
 
         await cluster.directory.wait_synced()
         await spool.sweep()

@@ -93,14 +93,13 @@ class Operator:
 
         Raises:
             LeaseLost: somebody else may act now.
-            ApiError: the cluster could not be listed.
         """
-        await self._resync.first()
         async with asyncio.TaskGroup() as group:
-            background = [
+            background = [group.create_task(lease.hold(self._queue.hurry))]
+            await self._resync.first()
+            background += [
                 group.create_task(coroutine)
                 for coroutine in (
-                    lease.hold(),
                     self._queue.run(),
                     follow([self._inputs], self._intake.enqueue_all),
                     self._resync.follow(),
@@ -145,12 +144,12 @@ async def run(config: Config) -> None:
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect(configuration))
         operator = Operator(config, installation, inputs, KubernetesApi(api, config.offices_namespace))
-        health = Health(operator.watches, lambda: inputs.fault)
+        lease = Lease(KubernetesApi(api, config.namespace), config.identity, utc_now)
+        health = Health(operator.watches, lambda: inputs.fault, api_fault=lambda: lease.fault)
         runner = web.AppRunner(build_application(health), access_log=None)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, config.listen.host, config.listen.port).start()
-        lease = Lease(KubernetesApi(api, config.namespace), config.identity, utc_now)
         await _until_stopped(_lead(lease, operator, health))
 
 

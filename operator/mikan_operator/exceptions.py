@@ -4,7 +4,7 @@
 
     MikanError
     └── OperatorError
-        ├── LeaseLost             another operator may act now: exit at once
+        ├── LeaseLost             another operator may act now: leave at once
         └── ApiError              the API server's answer, translated once in `mikan_operator.storage`
             ├── NotFound          404
             ├── AlreadyExists     409 on create

@@ -17,6 +17,8 @@ SERVER_TIMEOUT = 300
 """Whole seconds: the API server takes no fraction."""
 INACTIVITY_TIMEOUT = 70.0
 CONNECT_TIMEOUT = 10.0
+ERROR_BACKOFFS = (0.5, 1.0, *(2.0,) * 30)
+"""Seconds between tries of a request. Kopf's own grow to 21 s, which is then the time until a new office is seen."""
 
 
 def build_registry(intake: Intake, watches: Watches) -> kopf.OperatorRegistry:
@@ -48,6 +50,7 @@ def build_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True
     settings.execution.max_workers = 1
+    settings.networking.error_backoffs = ERROR_BACKOFFS
     settings.watching.server_timeout = SERVER_TIMEOUT
     settings.watching.client_timeout = SERVER_TIMEOUT + 30
     settings.watching.connect_timeout = CONNECT_TIMEOUT

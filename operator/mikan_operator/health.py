@@ -20,6 +20,8 @@ class Health:
     watches: Watches
     inputs_fault: Callable[[], str]
     leader: bool = False
+    api_fault: Callable[[], str] = lambda: ""
+    """Why the API server can't be asked."""
 
     def alive(self) -> bool:
         """Whether a restart would not help."""
@@ -27,13 +29,15 @@ class Health:
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether it does its work, and the details."""
+        away = self.api_fault()
+        details: dict[str, object] = {"api server": away} if away else {}
         if not self.leader:
-            return True, {"role": "standby"}
+            return not away, {"role": "standby"} | details
         watches = self.watches.report()
-        details: dict[str, object] = {"role": "leader", "listed": self.watches.listed, "watches": watches}
-        if fault := self.inputs_fault():
-            details["inputs"] = fault
-        return self.watches.listed and all(watches.values()), details
+        details |= {"role": "leader", "listed": self.watches.listed, "watches": watches}
+        faults = {"listing": self.watches.listing_fault, "inputs": self.inputs_fault()}
+        details |= {name: fault for name, fault in faults.items() if fault}
+        return not away and self.watches.listed and all(watches.values()), details
 
 
 def build_application(health: Health) -> web.Application:

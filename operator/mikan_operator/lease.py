@@ -19,6 +19,8 @@ DURATION = 15.0
 RENEW_DEADLINE = 10.0
 """Shorter than the duration: who can't renew leaves before anybody else may act."""
 PERIOD = 2.0
+TRY = RENEW_DEADLINE / 2
+"""Seconds of one try: a server that does not answer must not cost all of them."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,16 +50,18 @@ class Lease:
         self._clock = clock
         self._seen: tuple[str, float] = ("", 0.0)
         """Last resourceVersion of somebody else's Lease, and when we first saw it (loop time)."""
+        self.fault = ""
+        """Why the API server could not be asked the last time."""
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
-        while not await self._try():  # noqa: ASYNC110  the Lease is elsewhere: there is no event to wait for
+        while not await self._try(TRY):  # noqa: ASYNC110  the Lease is elsewhere: there is no event to wait for
             await asyncio.sleep(PERIOD)
         metrics.LEADER.set(1)
         logger.info("lease taken", extra={"identity": self._identity})
 
-    async def hold(self) -> None:
-        """Renew until cancelled.
+    async def hold(self, recovered: Callable[[], None] = lambda: None) -> None:
+        """Renew until cancelled; ``recovered`` is called when that worked after it had not.
 
         Raises:
             LeaseLost: somebody else has it, or it could not be renewed in time.
@@ -66,36 +70,44 @@ class Lease:
         renewed = loop.time()
         while True:
             await asyncio.sleep(PERIOD)
-            began = loop.time()
-            try:
-                async with asyncio.timeout(max(RENEW_DEADLINE - (began - renewed), 0.0)):
-                    held = await self._try()
-            except TimeoutError:
-                held = False
-            if held:
+            began, failed = loop.time(), bool(self.fault)
+            if await self._try(min(TRY, max(RENEW_DEADLINE - (began - renewed), 0.0))):
                 renewed = began  # from before the request: the server may have counted from then on
+                if failed:
+                    recovered()
             elif loop.time() - renewed >= RENEW_DEADLINE or self._seen[0]:
                 metrics.LEADER.set(0)
-                raise LeaseLost("the Lease mikan-operator is lost; leaving")
+                raise LeaseLost("the Lease mikan-operator is lost")
 
     async def release(self) -> None:
         """Give it up, so that a successor need not wait for it to expire."""
         try:
-            lease = await self._store.get(LEASE, LEASE_NAME)
-            if lease["spec"].get("holderIdentity") == self._identity:
-                lease["spec"].update(holderIdentity="", renewTime=self._now())
-                await self._store.replace(LEASE, LEASE_NAME, lease)
-        except ApiError as error:
-            logger.warning("lease not released", extra={"reason": str(error)})
+            async with asyncio.timeout(TRY):
+                await self._give_up()
+        except (ApiError, TimeoutError) as error:
+            logger.warning("lease not released", extra={"reason": str(error) or type(error).__name__})
 
-    async def _try(self) -> bool:
+    async def _give_up(self) -> None:
+        lease = await self._store.get(LEASE, LEASE_NAME)
+        if lease["spec"].get("holderIdentity") == self._identity:
+            lease["spec"].update(holderIdentity="", renewTime=self._now())
+            await self._store.replace(LEASE, LEASE_NAME, lease)
+
+    async def _try(self, seconds: float) -> bool:
+        fault, held = "", False
         try:
-            return await self._take()
+            async with asyncio.timeout(seconds):
+                held = await self._take()
         except (AlreadyExists, Conflict):
-            return False
+            held = False
+        except TimeoutError:
+            fault = "the API server does not answer"
         except ApiError as error:
-            logger.warning("lease not renewed", extra={"reason": str(error)})
-            return False
+            fault = str(error)
+        if fault and not self.fault:
+            logger.warning("lease not held", extra={"reason": fault})
+        self.fault = fault
+        return held
 
     async def _take(self) -> bool:
         try:

@@ -16,6 +16,7 @@ from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind, Manif
 from mikan_operator.watches import SELECTORS, Watches
 
 RESYNC_SECONDS = 300.0
+FIRST_RETRY_SECONDS = 2.0
 GRACE_SECONDS = 10.0
 """How long a watch may lag behind a listing."""
 
@@ -41,11 +42,23 @@ class Resync:
         self._children = children
 
     async def first(self) -> None:
-        """Fill the cache and have everything reconciled. Raises `ApiError`."""
+        """Fill the cache, however long the API server takes to answer, and have everything reconciled."""
         for kind in SELECTORS:
-            await self.take(kind)
+            await self._take_at_last(kind)
         self._watches.listed = True
         self._intake.enqueue_all()
+
+    async def _take_at_last(self, kind: Kind) -> None:
+        while True:
+            try:
+                await self.take(kind)
+            except ApiError as error:
+                self._watches.listing_fault = f"listing {kind.plural}: {error}"
+                logger.warning("first listing failed", extra={"watch": kind.plural, "reason": str(error)})
+                await asyncio.sleep(FIRST_RETRY_SECONDS)
+            else:
+                self._watches.listing_fault = ""
+                return
 
     async def follow(self) -> None:
         """List again every few minutes, until cancelled."""

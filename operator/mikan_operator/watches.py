@@ -46,6 +46,8 @@ class Watches:
     tasks: Callable[[], Iterable[str]] = running_tasks
     listed: bool = False
     """Whether the first listing is complete."""
+    listing_fault: str = ""
+    """Why it is not yet."""
     _watches: dict[str, _Watch] = field(default_factory=lambda: {kind.plural: _Watch() for kind in SELECTORS})
 
     def delivered(self, kind: Kind) -> None:

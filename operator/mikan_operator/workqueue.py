@@ -54,6 +54,11 @@ class WorkQueue(Generic[Key]):
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(max(seconds, 0.0), self._due, key)
 
+    def hurry(self) -> None:
+        """Have everything that failed worked on now: what made it fail is over."""
+        for key in self._failures:
+            self.add(key)
+
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a key that is gone."""
         self._cancel_timer(key)

@@ -38,32 +38,19 @@ class StateLock:
     def __init__(self, file: Path, identity: str, clock: Clock) -> None:
         self._file, self._identity, self._clock = file, identity, clock
         self._descriptor: int | None = None
-        self._waiting = False
+        self._fault = ""
         self.held = False
         self.predecessor = ""
         """Who had it before, and hence has ended; empty if that is not known."""
 
     async def take(self) -> None:
-        """Wait until it is ours. On a volume that knows no locks it returns without: ``held`` stays false.
-
-        Raises:
-            StorageError: there can be no such file.
-        """
-        try:
-            self._descriptor = await asyncio.to_thread(os.open, self._file, os.O_RDWR | os.O_CREAT, 0o600)
-            while not await asyncio.to_thread(_locked, self._descriptor):
-                if not self._waiting:
-                    logger.warning("another gateway is at work on the state volume; waiting until it has ended")
-                self._waiting = True
-                await self._clock.sleep(RETRY)
-            self.held = True
-            self.predecessor = await asyncio.to_thread(_exchange, self._descriptor, self._identity)
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise storage_error(error) from error
-            logger.warning("the state volume knows no locks", extra={"reason": error.strerror})
-        finally:
-            self._waiting = False
+        """Wait until it is ours. On a volume that knows no locks it returns without: ``held`` stays false."""
+        while fault := await asyncio.to_thread(self._attempt):
+            if fault != self._fault:
+                logger.warning("the state volume can't be used yet", extra={"reason": fault})
+            self._fault = fault
+            await self._clock.sleep(RETRY)
+        self._fault = ""
 
     def release(self) -> None:
         """Let another process have it; the end of this one does the same."""
@@ -72,16 +59,25 @@ class StateLock:
             os.close(descriptor)
 
     def health(self) -> Health:
-        """Whether nobody else is in the way."""
-        return Health(not self._waiting, "another gateway is at work on the state volume" if self._waiting else "")
+        """Whether the volume is ours to use."""
+        return Health(not self._fault, self._fault)
 
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def _attempt(self) -> str:
+        """One try; why it can't be had yet."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "another gateway is at work on the state volume"
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                return str(storage_error(error))
+            logger.warning("the state volume knows no locks", extra={"reason": error.strerror})
+            return ""
+        self.held = True
+        self.predecessor = _exchange(self._descriptor, self._identity)
+        return ""
 
 
 def _exchange(descriptor: int, identity: str) -> str:

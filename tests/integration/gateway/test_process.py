@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import make_url
 from websockets.asyncio.client import connect
 
 from free_port import free_port
@@ -24,6 +25,7 @@ from mikan_api.tokens import OfficeClaims, issue_token
 from mikan_api.wire import Run, Stop
 from mikan_cluster.commands import Kubectl
 from mikan_gateway import lease
+from postgres import postgres_server
 
 TOKEN = "t" * 24
 
@@ -94,6 +96,31 @@ class Process:
 
     async def errors(self) -> str:
         return await asyncio.to_thread((self.root / "log").read_text)
+
+    async def part(self, name: str, reason: str) -> None:
+        """Wait until it says of a part that it is not well, and why."""
+        async with asyncio.timeout(60), httpx.AsyncClient(trust_env=False) as client:
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    parts = (await client.get(f"http://127.0.0.1:{self.port}/readyz")).json()["parts"]
+                    if parts.get(name) == {"ok": False, "reason": reason}:
+                        return
+                await asyncio.sleep(0.1)
+
+    async def give_lease(self, holder: str) -> None:
+        """Have somebody hold the Lease from now on, for a minute."""
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 60}
+        patch = (
+            "patch",
+            "lease",
+            "mikan-gateway",
+            "-n",
+            self.namespace,
+            "--type=merge",
+            "-p",
+            json.dumps({"spec": spec}),
+        )
+        await asyncio.to_thread(self.kubectl, *patch)
 
     async def say(self, message_id: str, text: str) -> int:
         """Type a message; its log number."""
@@ -246,6 +273,40 @@ async def test_a_second_gateway_on_the_same_volume_waits_and_need_not_wait_for_t
     await other.ready(200)
     assert time.monotonic() - began < lease.DURATION
     assert await other.end(signal.SIGTERM) == 0
+
+
+async def test_a_gateway_whose_lease_is_taken_away_begins_anew_and_waits(process: Process) -> None:
+    await process.start(MIKAN_LEASE="1", MIKAN_POD_NAME="one")
+    try:
+        await process.give_lease("another")
+        await process.part("lease", "another gateway is active: another")
+        await process.ready(503)
+    finally:
+        await process.give_lease("")
+    await process.ready(200)
+    assert await process.end(signal.SIGTERM) == 0
+    assert (await process.errors()).count("gateway started") == 2
+
+
+async def test_a_database_that_is_not_there_yet_is_waited_for(process: Process) -> None:
+    url = make_url(postgres_server().create_database())
+    later = free_port()
+    await process.spawn(MIKAN_DATABASE_URL=url.set(port=later).render_as_string(hide_password=False))
+    await process.part("database", f"storage: Connect call failed ('127.0.0.1', {later})")
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(url.host, url.port)
+        await asyncio.gather(_pump(reader, back), _pump(there, writer))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", later):
+        await process.ready(200)
+        assert await process.end(signal.SIGTERM) == 0
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ class MemoryStore:
 
     async def list_all(self, kind: Kind, label_selector: str = "") -> list[Manifest]:
         """Read all objects of a kind that have a label."""
+        self._fail("list", kind)
         name, _, value = label_selector.partition("=")
         found = [copy.deepcopy(o) for (plural, _), o in self._objects.items() if plural == kind.plural]
         return [o for o in found if not name or (o["metadata"].get("labels") or {}).get(name) == value]

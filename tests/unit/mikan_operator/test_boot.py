@@ -1,6 +1,7 @@
 """Configuration and mounted files: a missing or wrong one is named in one line."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from mikan_api.environment import Listen
 from mikan_api.exceptions import ConfigError
+from mikan_operator import __main__ as entry
 from mikan_operator.config import Config
+from mikan_operator.exceptions import LeaseLost
 from mikan_operator.inputs import mounted_inputs, read_inputs
 from mikan_operator.installation import read_installation
 from mikan_operator_testing.live import write_inputs
@@ -59,6 +62,38 @@ def test_the_process_names_the_fault_and_exits_2() -> None:
 
     assert done.returncode == 2
     assert done.stderr == "MIKAN_NAMESPACE is not set\n"
+
+
+def end_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> list[list[str]]:
+    """Have the operator end with an error; the command lines that it then began anew with."""
+    begun: list[list[str]] = []
+
+    async def run(_config: Config) -> None:
+        raise error
+
+    def execv(_program: str, arguments: list[str]) -> None:
+        begun.append(arguments)
+
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(entry, "run", run)
+    monkeypatch.setattr(os, "execv", execv)
+    return begun
+
+
+def test_without_the_lease_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = end_with(monkeypatch, ExceptionGroup("all", [LeaseLost("lost"), ValueError("while ending")]))
+    entry.main()
+
+    assert begun == [sys.orig_argv]
+
+
+def test_a_fault_of_its_own_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = end_with(monkeypatch, ExceptionGroup("all", [ValueError("ours")]))
+
+    with pytest.raises(ExceptionGroup):
+        entry.main()
+    assert begun == []
 
 
 def test_an_installation_is_closed(mounted: Path) -> None:

@@ -1,13 +1,16 @@
 """The operator's picture of the cluster, and how it is corrected."""
 
+import asyncio
 from typing import Any
 
 from mikan_operator import resync as resync_module
+from mikan_operator.exceptions import Unavailable
 from mikan_operator.observed import PodObject, SecretObject
-from mikan_operator.resync import Resync
+from mikan_operator.resync import FIRST_RETRY_SECONDS, Resync
 from mikan_operator.storage.kinds import OFFICE, POD
 from mikan_operator.watches import Watches
 from mikan_operator_testing.live import office
+from mikan_operator_testing.virtual_time import run_virtual
 from mikan_operator_testing.world import World
 
 
@@ -71,6 +74,23 @@ def test_of_a_secret_only_names_are_kept() -> None:
 def make_resync(world: World) -> tuple[Resync, Watches]:
     watches = Watches(lambda: 0.0, tasks=list)
     return Resync(world.store, world.cache, world.intake, watches, world.children), watches
+
+
+def test_the_first_listing_waits_for_an_api_server_that_is_away() -> None:
+    world = World()
+    resync, watches = make_resync(world)
+    world.store.failures["list", "pods"] = Unavailable("no connection")
+
+    async def scenario() -> None:
+        first = asyncio.create_task(resync.first())
+        await asyncio.sleep(600)
+        assert (watches.listed, watches.listing_fault) == (False, "listing pods: no connection")
+        del world.store.failures["list", "pods"]
+        async with asyncio.timeout(2 * FIRST_RETRY_SECONDS):
+            await first
+
+    run_virtual(scenario())
+    assert (watches.listed, watches.listing_fault) == (True, "")
 
 
 async def test_the_first_listing_makes_up_for_what_happened_before() -> None:

@@ -25,6 +25,8 @@ def test_kopf_is_silent_alone_and_impatient() -> None:
     assert settings.peering.standalone is True
     assert settings.scanning.disabled is True
     assert settings.watching.inactivity_timeout == 70.0
+    # A request is tried again every other second for a minute, so a watch is back as soon as the API server is.
+    assert settings.networking.error_backoffs == (0.5, 1.0, *[2.0] * 30)
     assert isinstance(settings.watching.server_timeout, int)
     assert not logging.getLogger("kopf.objects").isEnabledFor(logging.INFO)
 

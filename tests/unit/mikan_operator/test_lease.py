@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mikan_operator.exceptions import LeaseLost, Unavailable
-from mikan_operator.lease import DURATION, LEASE_NAME, RENEW_DEADLINE, Lease
+from mikan_operator.lease import DURATION, LEASE_NAME, RENEW_DEADLINE, TRY, Lease
 from mikan_operator.storage.kinds import LEASE, Kind, Manifest
 from mikan_operator_testing.memory import MemoryStore
 from mikan_operator_testing.virtual_time import run_virtual
@@ -114,18 +114,21 @@ def test_a_renewal_that_was_answered_late_counts_from_when_it_was_asked() -> Non
     assert run_virtual(scenario()) < 2 + DURATION
 
 
-def test_a_short_outage_is_survived() -> None:
+def test_a_short_outage_is_survived_told_and_its_end_announced() -> None:
     store = MemoryStore(now)
+    recovered: list[float] = []
 
     async def scenario() -> None:
         lease = Lease(store, "one", now)
         await lease.acquire()
-        holding = asyncio.create_task(lease.hold())
+        holding = asyncio.create_task(lease.hold(lambda: recovered.append(asyncio.get_running_loop().time())))
         store.failures["replace", "leases"] = Unavailable("no connection")
         await asyncio.sleep(7)
+        assert lease.fault == "no connection"
         del store.failures["replace", "leases"]
         await asyncio.sleep(60)
-        assert not holding.done()
+        assert (holding.done(), lease.fault) == (False, "")
+        assert recovered == pytest.approx([8.0])
         holding.cancel()
         await asyncio.gather(holding, return_exceptions=True)
 
@@ -159,3 +162,31 @@ def test_a_lease_of_somebody_else_is_not_released() -> None:
 
     run_virtual(scenario())
     assert holder(store) == "one"
+
+
+class SilentStore(MemoryStore):
+    """Never answers."""
+
+    async def get(self, kind: Kind, name: str) -> Manifest:
+        await asyncio.Event().wait()
+        raise AssertionError("never")
+
+
+def test_who_waits_for_a_server_that_does_not_answer_asks_again_and_says_so() -> None:
+    async def scenario() -> str:
+        lease = Lease(SilentStore(now), "one", now)
+        waiting = asyncio.create_task(lease.acquire())
+        await asyncio.sleep(TRY + 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        return lease.fault
+
+    assert run_virtual(scenario()) == "the API server does not answer"
+
+
+def test_giving_it_up_takes_a_bounded_time() -> None:
+    async def scenario() -> float:
+        await Lease(SilentStore(now), "one", now).release()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(scenario()) == TRY

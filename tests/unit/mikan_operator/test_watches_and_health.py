@@ -1,5 +1,7 @@
 """What the process says of itself."""
 
+import pytest
+
 from mikan_operator.health import Health
 from mikan_operator.storage.kinds import OFFICE, POD
 from mikan_operator.watches import SELECTORS, Watches
@@ -23,7 +25,7 @@ def test_a_leader_is_ready_when_all_watches_run() -> None:
     ready, details = health.readiness()
 
     assert ready
-    assert details["watches"] == {"offices": True, "vaults": True, "secrets": True, "pods": True}
+    assert details["watches"] == dict.fromkeys([kind.plural for kind in SELECTORS], True)
 
 
 def test_a_watch_that_has_not_started_is_not_ready_and_not_dead() -> None:
@@ -41,7 +43,7 @@ def test_a_watch_that_has_ended_needs_a_restart() -> None:
     tasks.remove(TASKS[0])
 
     assert not health.alive()
-    assert health.readiness()[1]["watches"] == {"offices": False, "vaults": True, "secrets": True, "pods": True}
+    assert health.readiness()[1]["watches"] == {kind.plural: kind != OFFICE for kind in SELECTORS}
 
 
 def test_a_watch_that_missed_a_change_is_stale_until_it_delivers() -> None:
@@ -68,6 +70,24 @@ def test_before_the_first_listing_a_leader_is_not_ready() -> None:
     health = Health(Watches(lambda: 0.0, tasks=lambda: TASKS), lambda: "", leader=True)
 
     assert health.readiness()[0] is False
+
+
+def test_before_the_first_listing_the_reason_is_named() -> None:
+    health = Health(
+        Watches(lambda: 0.0, tasks=lambda: TASKS, listing_fault="listing pods: no"), lambda: "", leader=True
+    )
+
+    assert health.readiness()[1]["listing"] == "listing pods: no"
+
+
+@pytest.mark.parametrize("leader", [True, False])
+def test_an_api_server_that_is_away_is_named_and_is_not_ready(leader: bool) -> None:
+    health = Health(listed(TASKS), lambda: "", leader, lambda: "GET …: ClientConnectorError")
+
+    ready, details = health.readiness()
+
+    assert (ready, details["api server"]) == (False, "GET …: ClientConnectorError")
+    assert health.alive()
 
 
 def test_unusable_settings_are_named_and_the_old_ones_serve_on() -> None:

@@ -153,3 +153,22 @@ def test_forgetting_a_key_drops_its_appointment() -> None:
 
     run_virtual(scenario())
     assert work.calls == [(0.0, "a")]
+
+
+def test_what_failed_is_tried_at_once_when_what_made_it_fail_is_over() -> None:
+    work = Recorder(failures=12)
+
+    async def scenario() -> None:
+        queue = WorkQueue(work)
+        queue.add("a")
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(300)
+        tried = len(work.calls)
+        queue.hurry()
+        queue.hurry()
+        await asyncio.sleep(0.01)
+        assert [len(work.calls) - tried, work.calls[-1]] == [1, (pytest.approx(300), "a")]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_virtual(scenario())

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from gateway_doubles import ManualClock
-from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import Health
 from mikan_gateway.storage.state_lock import RETRY, StateLock, lock_file
 
@@ -93,9 +92,17 @@ async def test_on_a_volume_without_locks_it_goes_on_and_is_not_held(
     lock.release()
 
 
-async def test_where_no_file_can_be_it_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="storage: No such file or directory"):
-        await StateLock(tmp_path / "absent" / "mikan.db.lock", "one", ManualClock()).take()
+async def test_a_volume_that_cannot_be_used_yet_is_waited_for_and_named(tmp_path: Path) -> None:
+    clock = ManualClock()
+    lock = StateLock(tmp_path / "mounted-later" / "mikan.db.lock", "one", clock)
+    waiting = await blocked(lock, clock)
+    assert lock.health() == Health(False, "storage: No such file or directory")
+    (tmp_path / "mounted-later").mkdir()
+    clock.advance(RETRY)
+    await waiting
+
+    assert (lock.held, lock.health()) == (True, Health(True))
+    lock.release()
 
 
 @pytest.mark.parametrize(
