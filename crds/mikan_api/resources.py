@@ -53,6 +53,7 @@ class ConditionType(StrEnum):
     VAULT_READY = "VaultReady"
     SECRET_FOUND = "SecretFound"  # noqa: S105  a condition's name
     MOUNTS_VALID = "MountsValid"
+    SCHEDULED = "Scheduled"
 
 
 class Reason(StrEnum):
@@ -86,6 +87,15 @@ class Reason(StrEnum):
     MOUNT_COLLISION = "MountCollision"
     KEY_MISSING = "KeyMissing"  # spec names a key that the Secret has not
     NAME_MISMATCH = "NameMismatch"  # a Vault whose name does not fit its scope
+    SCHEDULED = "Scheduled"  # a ScheduledEvent that fires at status.nextFireTime
+    OVER = "Over"  # a ScheduledEvent that won't fire any more; Ready says how it went
+    INVALID_SCHEDULE = "InvalidSchedule"  # time, cron expression or zone that no calendar has
+    MISSED = "Missed"  # too late by startingDeadlineSeconds
+    QUEUE_FULL = "QueueFull"  # too many of this office's events wait already
+    OFFICE_NOT_FOUND = "OfficeNotFound"  # nobody has spoken there yet, or its Office is gone
+    OFFICE_SUSPENDED = "OfficeSuspended"
+    PLATFORM_NOT_CONNECTED = "PlatformNotConnected"  # not enabled in this installation
+    GATEWAY_UNAVAILABLE = "GatewayUnavailable"  # due, and the gateway can't be reached; tried again
 
 
 class Condition(ApiModel):

@@ -4,6 +4,9 @@
 last dot. The operator issues with both keys; gateway and models each hold their own alone, so neither can issue for the
 other. The uid makes a token die with its Office; the epoch (annotation ``mikan.dev/token-epoch``) lets an admin revoke.
 Whether that Office still lives is for the verifier to look up: this module checks form, audience and mac.
+
+What the operator asks of the gateway carries ``mkr1.<digest of the body>.<mac>``, under the gateway's key too: it holds
+for that request alone, so one that is overheard can be repeated and nothing else.
 """
 
 import base64
@@ -22,6 +25,7 @@ MIN_KEY_BYTES = 32
 MAX_TOKEN_LENGTH = 512
 MAX_EPOCH_DIGITS = 15
 _PREFIX = "mkn1"
+_REQUEST_PREFIX = "mkr1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +94,25 @@ def verify_bearer(keys: Sequence[bytes], audience: Audience, authorization: str 
     if scheme.lower() != "bearer" or not token.strip():
         raise TokenRefused("send the office's token as 'Authorization: Bearer <token>'")
     return verify_token(keys, audience, token.strip())
+
+
+def sign_request(key: bytes, body: bytes) -> str:
+    """The token that goes with a request of the operator's."""
+    _check_key(key)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()).rstrip(b"=").decode()
+    signed = f"{_REQUEST_PREFIX}.{digest}"
+    return f"{signed}.{_mac(key, signed)}"
+
+
+def verify_request(keys: Sequence[bytes], body: bytes, authorization: str | None) -> None:
+    """Verify that the operator sent this body.
+
+    Raises:
+        TokenRefused: it did not. The message never holds the token.
+    """
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token.isascii() or len(token) > MAX_TOKEN_LENGTH:
+        raise TokenRefused("this is for the operator alone")
+    matches = [hmac.compare_digest(sign_request(key, body), token.strip()) for key in keys]
+    if not any(matches):
+        raise TokenRefused("a request that the operator's key did not sign")

@@ -5,10 +5,13 @@ What it needs to be allowed (the chart's Roles hold exactly this):
 =========  ===========================  ================================  ===================================
 Namespace  Resource                     Verbs                             Why
 =========  ===========================  ================================  ===================================
-offices    mikan.dev offices, vaults    get, list, watch                  the wishes; a second look
+offices    mikan.dev offices, vaults,   get, list, watch                  the wishes; a second look
+           scheduledevents
+offices    mikan.dev scheduledevents    delete                            what fires once and did
 offices    mikan.dev offices            patch                             the finalizer of dataRetention: Delete
 offices    mikan.dev offices/status,    patch                             conditions, by server-side apply
-           vaults/status
+           vaults/status,
+           scheduledevents/status
 offices    mikan.dev                    update                            blockOwnerDeletion, where the cluster
            offices/finalizers                                             enforces permissions for it
 offices    pods                         get, list, watch, create, patch,  agent and sandbox pods; patch touches
@@ -36,10 +39,12 @@ from typing import Any
 import kopf
 from aiohttp import web
 
+from mikan_api.firings import MAX_BATCH
 from mikan_api.mounted import Reloaded, follow
 from mikan_operator import handlers, metrics
 from mikan_operator.cache import Cache
 from mikan_operator.config import Config
+from mikan_operator.firing import GatewayFirings
 from mikan_operator.health import Health, build_application
 from mikan_operator.inputs import Inputs, mounted_inputs
 from mikan_operator.installation import Installation, read_installation
@@ -49,6 +54,7 @@ from mikan_operator.reconcile.children import Children
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.offices import OfficeReconciler
 from mikan_operator.reconcile.retention import Retention
+from mikan_operator.reconcile.scheduled_events import ScheduledEventReconciler
 from mikan_operator.reconcile.vault_binding import VaultInspector
 from mikan_operator.reconcile.vaults import VaultReconciler
 from mikan_operator.resync import Resync
@@ -57,6 +63,8 @@ from mikan_operator.watches import Watches
 from mikan_operator.workqueue import WorkQueue
 
 WORKERS = 16
+FIRING_WORKERS = MAX_BATCH
+"""They only wait for the gateway; as many as go in one request."""
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +93,17 @@ class Operator:
             cache, store, children, retention, inspector, events, lambda: inputs.current, installation, utc_now
         )
         self._vaults = VaultReconciler(cache, store, inspector, events, utc_now)
+        self._gateway = GatewayFirings(installation.gateway_url, lambda: inputs.current.keys.gateway)
+        self._firings: WorkQueue[str] = WorkQueue(self._fire, FIRING_WORKERS)
+        self._scheduled = ScheduledEventReconciler(
+            cache,
+            store,
+            self._gateway,
+            events,
+            utc_now,
+            fire=self._firings.add,
+            fired=lambda name: self._queue.add(Work("scheduled-event", name)),
+        )
         self._intake = Intake(cache, self._queue)
         self._resync = Resync(store, cache, self._intake, self.watches, children)
 
@@ -101,6 +120,7 @@ class Operator:
                 group.create_task(coroutine)
                 for coroutine in (
                     self._queue.run(),
+                    self._firings.run(),
                     follow([self._inputs], self._intake.enqueue_all),
                     self._resync.follow(),
                 )
@@ -112,6 +132,10 @@ class Operator:
             )
             for task in background:
                 task.cancel()
+        await self._gateway.aclose()
+
+    async def _fire(self, name: str) -> float | None:
+        return await self._scheduled.fire(name)
 
     async def _work(self, work: Work) -> float | None:
         started = time.monotonic()
@@ -120,6 +144,8 @@ class Operator:
             later = None
             if work.kind == "office":
                 later = await self._offices.reconcile(work.name)
+            elif work.kind == "scheduled-event":
+                later = await self._scheduled.reconcile(work.name)
             else:
                 await self._vaults.reconcile(work.name)
             result = "ok"

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from mikan_operator.observed import Meta, OfficeObject, PodObject, SecretObject, VaultObject
+from mikan_operator.observed import Meta, OfficeObject, PodObject, ScheduledEventObject, SecretObject, VaultObject
 
 
 class _HasMeta(Protocol):
@@ -101,7 +101,7 @@ class Store(Generic[Item]):
 
 
 class Cache:
-    """All four kinds."""
+    """All kinds."""
 
     def __init__(self) -> None:
         self.offices: Store[OfficeObject] = Store(lambda office: (office.spec and office.spec.vault_name) or "")
@@ -111,6 +111,7 @@ class Cache:
         self.secrets: Store[SecretObject] = Store(lambda secret: "")
         self.pods: Store[PodObject] = Store(lambda pod: pod.office)
         """Indexed by office."""
+        self.scheduled_events: Store[ScheduledEventObject] = Store(lambda event: "")
 
     def offices_of_vault(self, vault: str) -> list[OfficeObject]:
         """Offices that a vault may concern: its namesake and those that name it."""

@@ -4,6 +4,7 @@
 
     MikanError
     └── OperatorError
+        ├── GatewayUnavailable    the gateway did not take or refuse a firing: try again
         ├── LeaseLost             another operator may act now: leave at once
         └── ApiError              the API server's answer, translated once in `mikan_operator.storage`
             ├── NotFound          404
@@ -20,6 +21,10 @@ from mikan_api.exceptions import MikanError
 
 class OperatorError(MikanError):
     """Base of this package's errors."""
+
+
+class GatewayUnavailable(OperatorError):
+    """The gateway gave no usable answer; what was sent may be sent again."""
 
 
 class LeaseLost(OperatorError):

@@ -1,20 +1,20 @@
-"""From a change in the cluster to the offices and vaults that it concerns."""
+"""From a change in the cluster to the offices, vaults and scheduled events that it concerns."""
 
 from typing import Literal, NamedTuple
 
 from mikan_operator import metrics
 from mikan_operator.cache import Cache
-from mikan_operator.observed import OfficeObject, PodObject, SecretObject, VaultObject
-from mikan_operator.storage.kinds import OFFICE, SECRET, VAULT, Kind, Manifest
+from mikan_operator.observed import OfficeObject, PodObject, ScheduledEventObject, SecretObject, VaultObject
+from mikan_operator.storage.kinds import OFFICE, SCHEDULED_EVENT, SECRET, VAULT, Kind, Manifest
 from mikan_operator.workqueue import WorkQueue
 
-Observed = OfficeObject | VaultObject | SecretObject | PodObject
+Observed = OfficeObject | VaultObject | SecretObject | PodObject | ScheduledEventObject
 
 
 class Work(NamedTuple):
     """What a worker is to reconcile."""
 
-    kind: Literal["office", "vault"]
+    kind: Literal["office", "vault", "scheduled-event"]
     name: str
 
 
@@ -37,6 +37,9 @@ class Intake:
         elif kind == SECRET:
             item = secret = SecretObject.of(manifest)
             news = self._cache.secrets.remove(*_id(secret)) if deleted else self._cache.secrets.put(secret)
+        elif kind == SCHEDULED_EVENT:
+            events, item = self._cache.scheduled_events, (event := ScheduledEventObject.of(manifest))
+            news = events.remove(*_id(event)) if deleted else events.put(event)
         else:
             item = pod = PodObject.of(manifest)
             news = self._cache.pods.remove(*_id(pod)) if deleted else self._cache.pods.put(pod)
@@ -58,6 +61,8 @@ class Intake:
             case SecretObject():
                 for vault in self._cache.vaults.by(item.meta.name):
                     self._vault(vault.meta.name)
+            case ScheduledEventObject():
+                self._queue.add(Work("scheduled-event", item.meta.name))
         metrics.QUEUE_DEPTH.set(self._queue.depth)
 
     def enqueue_all(self) -> None:
@@ -66,6 +71,8 @@ class Intake:
             self._queue.add(Work("office", office.meta.name))
         for vault in self._cache.vaults:
             self._queue.add(Work("vault", vault.meta.name))
+        for event in self._cache.scheduled_events:
+            self._queue.add(Work("scheduled-event", event.meta.name))
 
     def _vault(self, name: str) -> None:
         self._queue.add(Work("vault", name))

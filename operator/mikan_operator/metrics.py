@@ -11,3 +11,9 @@ LAST_EVENT = Gauge("mikan_operator_watch_last_event_timestamp_seconds", "When a 
 STALE_WATCHES = Gauge("mikan_operator_watch_stale", "1 while a watch is known to have missed changes.", ["watch"])
 LEADER = Gauge("mikan_operator_lease_held", "1 while this process holds the Lease.")
 INPUTS_VALID = Gauge("mikan_operator_inputs_valid", "0 while the mounted settings or keys can't be used.")
+FIRINGS = Counter("mikan_operator_firings_total", "Scheduled events delivered to the gateway.", ["result"])
+FIRING_LATENESS = Histogram(
+    "mikan_operator_firing_lateness_seconds",
+    "From the scheduled time of an event until the gateway had it.",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600),
+)

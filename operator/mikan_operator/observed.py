@@ -12,7 +12,14 @@ from pydantic import ValidationError
 
 from mikan_api import names
 from mikan_api.events import describe
-from mikan_api.resources import OfficeSpec, OfficeStatus, VaultSpec, VaultStatus
+from mikan_api.resources import (
+    OfficeSpec,
+    OfficeStatus,
+    ScheduledEventSpec,
+    ScheduledEventStatus,
+    VaultSpec,
+    VaultStatus,
+)
 from mikan_api.tokens import parse_epoch
 from mikan_operator.storage.kinds import Manifest
 
@@ -105,6 +112,23 @@ class VaultObject:
     def secret_name(self) -> str:
         """The Secret that holds the values."""
         return (self.spec and self.spec.secret_name) or self.meta.name
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledEventObject:
+    """A ScheduledEvent. ``spec`` is ``None`` where ``fault`` says why it can't be read."""
+
+    meta: Meta
+    spec: ScheduledEventSpec | None
+    fault: str
+    status: ScheduledEventStatus
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "ScheduledEventObject":
+        """From the API's JSON."""
+        spec, fault = _parsed(ScheduledEventSpec, manifest.get("spec"))
+        status, _ = _parsed(ScheduledEventStatus, manifest.get("status"))
+        return cls(Meta.of(manifest), spec, fault, status or ScheduledEventStatus())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Protocol
 from mikan_operator.cache import Cache
 from mikan_operator.exceptions import ApiError
 from mikan_operator.intake import Intake
-from mikan_operator.observed import OfficeObject, PodObject, SecretObject, VaultObject
+from mikan_operator.observed import OfficeObject, PodObject, ScheduledEventObject, SecretObject, VaultObject
 from mikan_operator.reconcile.children import Children
-from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind, Manifest
+from mikan_operator.storage.kinds import OFFICE, POD, SCHEDULED_EVENT, SECRET, VAULT, Kind, Manifest
 from mikan_operator.watches import SELECTORS, Watches
 
 RESYNC_SECONDS = 300.0
@@ -94,6 +94,9 @@ class Resync:
         if kind == SECRET:
             known, items = cache.secrets.identities(), await self._read(kind)
             return bool(cache.secrets.replace(map(SecretObject.of, items), known))
+        if kind == SCHEDULED_EVENT:
+            known, items = cache.scheduled_events.identities(), await self._read(kind)
+            return bool(cache.scheduled_events.replace(map(ScheduledEventObject.of, items), known))
         known, items = cache.pods.identities(), await self._read(POD)
         return bool(cache.pods.replace(map(PodObject.of, items), known))
 

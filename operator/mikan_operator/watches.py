@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from mikan_api import names
 from mikan_operator import metrics
-from mikan_operator.storage.kinds import OFFICE, POD, SECRET, VAULT, Kind
+from mikan_operator.storage.kinds import OFFICE, POD, SCHEDULED_EVENT, SECRET, VAULT, Kind
 
 SELECTORS: dict[Kind, str] = {
     OFFICE: "",
     VAULT: "",
     SECRET: f"{names.LABEL_VAULT}=true",
     POD: f"{names.LABEL_MANAGED_BY}={names.OPERATOR}",
+    SCHEDULED_EVENT: "",
 }
 """Every watched kind with its label selector. A Secret without the label is none of the operator's business."""
 

@@ -1,4 +1,4 @@
-"""Kubernetes Events about Offices and Vaults: one for each change into a state that somebody must look at."""
+"""Kubernetes Events about our objects: one for each change into a state that somebody must look at."""
 
 import logging
 from collections.abc import Iterable
@@ -23,6 +23,8 @@ QUIET = frozenset(
         Reason.BOUND,
         Reason.FOUND,
         Reason.VALID,
+        Reason.SCHEDULED,
+        Reason.OVER,
     }
 )
 """Reasons of an ordinary life; a condition tells of them, no Event does."""

@@ -34,6 +34,7 @@ class Kind:
 
 OFFICE = Kind(names.GROUP, names.VERSION, "Office", "offices")
 VAULT = Kind(names.GROUP, names.VERSION, "Vault", "vaults")
+SCHEDULED_EVENT = Kind(names.GROUP, names.VERSION, "ScheduledEvent", "scheduledevents")
 POD = Kind("", "v1", "Pod", "pods")
 SECRET = Kind("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")

@@ -26,6 +26,7 @@ from mikan_operator.storage.kinds import (
     POD,
     ROLE,
     ROLE_BINDING,
+    SCHEDULED_EVENT,
     SECRET,
     SERVICE_ACCOUNT,
     VAULT,
@@ -52,6 +53,8 @@ WRITES: Mapping[tuple[str, Kind, str], Step] = {
     ("apply", OFFICE, ""): Step.OFFICE_APPLY,
     ("apply", OFFICE, "status"): Step.OFFICE_STATUS_APPLY,
     ("apply", VAULT, "status"): Step.VAULT_STATUS_APPLY,
+    ("apply", SCHEDULED_EVENT, "status"): Step.SCHEDULED_EVENT_STATUS_APPLY,
+    ("delete", SCHEDULED_EVENT, ""): Step.SCHEDULED_EVENT_DELETE,
     ("create", EVENT, ""): Step.EVENT_CREATE,
 }
 """Every write of the operator: verb, kind, subresource."""

@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from mikan_operator.exceptions import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
-from mikan_operator.storage.kinds import OFFICE, POD, ROLE, SERVICE_ACCOUNT, Kind, Manifest
+from mikan_operator.storage.kinds import OFFICE, POD, ROLE, SCHEDULED_EVENT, SERVICE_ACCOUNT, Kind, Manifest
 from mikan_operator.storage.kubernetes import WRITES, around_write
 
 Changed = Callable[[Kind, Manifest, bool], None]
@@ -162,7 +162,7 @@ class MemoryStore:
 
     @_at("delete")
     async def delete(self, kind: Kind, name: str, uid: str, resource_version: str) -> None:
-        """Mark a pod as ending; its kubelet lets it go with `vanish`."""
+        """Mark a pod as ending; its kubelet lets it go with `vanish`. A scheduled event is gone at once."""
         self.writes.append(("delete", kind.plural, name))
         self._fail("delete", kind)
         known = self._objects.get((kind.plural, name))
@@ -171,6 +171,9 @@ class MemoryStore:
         meta = known["metadata"]
         if (meta["uid"], meta["resourceVersion"]) != (uid, resource_version):
             raise Conflict("precondition failed", 409)
+        if kind == SCHEDULED_EVENT:
+            self.vanish(kind, name)
+            return
         stored = copy.deepcopy(known)
         stored["metadata"]["deletionTimestamp"] = self._now().isoformat()
         self._store(kind, stored)

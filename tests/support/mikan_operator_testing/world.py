@@ -13,10 +13,12 @@ from mikan_operator.reconcile.children import Children
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.offices import OfficeReconciler
 from mikan_operator.reconcile.retention import Retention
+from mikan_operator.reconcile.scheduled_events import ScheduledEventReconciler
 from mikan_operator.reconcile.vault_binding import VaultInspector
 from mikan_operator.reconcile.vaults import VaultReconciler
-from mikan_operator.storage.kinds import EVENT, OFFICE, POD, SECRET, VAULT, Kind, Manifest
+from mikan_operator.storage.kinds import EVENT, OFFICE, POD, SCHEDULED_EVENT, SECRET, VAULT, Kind, Manifest
 from mikan_operator.workqueue import WorkQueue
+from mikan_operator_testing.gateway import PlayedGateway
 from mikan_operator_testing.live import conditions, office
 from mikan_operator_testing.memory import MemoryStore
 
@@ -37,7 +39,7 @@ INSTALLATION = Installation(
     tolerations=({"key": "offices", "operator": "Exists"},),
 )
 KEYS = TokenKeys(b"g" * 32, b"m" * 32)
-WATCHED = (OFFICE, VAULT, SECRET, POD)
+WATCHED = (OFFICE, VAULT, SECRET, POD, SCHEDULED_EVENT)
 
 
 class _Pending(WorkQueue[Work]):
@@ -68,6 +70,9 @@ class World:
         self.store.changed = self._changed
         self.children = Children(self.cache, self.store, "offices")
         self.again: dict[str, float | None] = {}
+        self.gateway = PlayedGateway()
+        self.firing: list[str] = []
+        """Names of scheduled events that are to be delivered."""
         self._restart()
 
     def _restart(self) -> None:
@@ -86,6 +91,20 @@ class World:
             self.clock,
         )
         self.vaults = VaultReconciler(self.cache, self.store, inspector, events, self.clock)
+        self.firing.clear()
+        self.scheduled_events = ScheduledEventReconciler(
+            self.cache,
+            self.store,
+            self.gateway,
+            events,
+            self.clock,
+            fire=self._fire,
+            fired=lambda name: self.queue.add(Work("scheduled-event", name)),
+        )
+
+    def _fire(self, name: str) -> None:
+        if name not in self.firing:
+            self.firing.append(name)
 
     def restart(self) -> None:
         """A new operator process: nothing remembered but what the cluster says."""
@@ -106,10 +125,16 @@ class World:
         """Reconcile until nothing is left to do."""
         for _ in range(200):
             if not self.queue.pending:
-                return
+                if not self.firing:
+                    return
+                name = self.firing.pop(0)
+                self.again[name] = await self.scheduled_events.fire(name)
+                continue
             work = self.queue.pending.pop(0)
             if work.kind == "office":
                 self.again[work.name] = await self.offices.reconcile(work.name)
+            elif work.kind == "scheduled-event":
+                self.again[work.name] = await self.scheduled_events.reconcile(work.name)
             else:
                 await self.vaults.reconcile(work.name)
         raise AssertionError(f"never settles: {self.queue.pending}")
