@@ -59,6 +59,7 @@ class Step(StrEnum):
     POSTED_COMMIT = "gateway.posted.commit"
     SHOWN_COMMIT = "gateway.shown.commit"
     REPLY_COMMIT = "gateway.reply.commit"
+    MOVE_COMMIT = "gateway.move.commit"
     PRUNE_COMMIT = "gateway.prune.commit"
     PLATFORM_POST = "gateway.platform.post"
     PLATFORM_EDIT = "gateway.platform.edit"

@@ -22,7 +22,7 @@ def is_admitted(message: InboundMessage, admission: Admission) -> bool:
     return (
         admission.open
         or event.message.author.id in admission.users
-        or event.conversation_id in admission.conversations
+        or not {event.conversation_id, *message.place_ids}.isdisjoint(admission.conversations)
         or (bool(message.team) and message.team in (*admission.teams, *admission.guilds))
     )
 

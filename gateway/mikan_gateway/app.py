@@ -50,6 +50,7 @@ from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.storage.console import ConsoleStore
 from mikan_gateway.storage.database import Database
+from mikan_gateway.storage.moves import MoveStore
 from mikan_gateway.storage.outgoing import OutgoingStore
 from mikan_gateway.storage.spool import SpoolDirectory
 from mikan_gateway.storage.state_lock import StateLock, lock_file
@@ -211,7 +212,8 @@ class Gateway:
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
         self._add_console(ConsoleStore(database))
         if self._config.telegram is not None:
-            self._platforms[Platform.TELEGRAM] = TelegramPlatform(self._config.telegram, settings, self._clock)
+            moves = MoveStore(database, Platform.TELEGRAM)
+            self._platforms[Platform.TELEGRAM] = TelegramPlatform(self._config.telegram, settings, moves, self._clock)
 
         await cluster.directory.wait_synced()
         await spool.sweep()

@@ -68,7 +68,7 @@ class MessageIntake:
         if not self._gatekeeper.admits(message):
             await self._turn_away(message, TURNED_AWAY)
             return None
-        if event.message.author.is_bot:
+        if event.message.author.is_bot or message.only_noted:
             return await self._log(message)
         if is_magic_stop(event.message.text):
             return await self._stop(message)
@@ -153,7 +153,7 @@ class MessageIntake:
     async def _turn_away(self, message: InboundMessage, answer: str) -> None:
         author, platform = message.event.message.author, message.event.platform
         logger.info("message turned away", extra={"platform": platform, "answer": answer})
-        if author.is_bot or not self._is_addressed(message):
+        if author.is_bot or message.only_noted or not self._is_addressed(message):
             return
         if not self._gatekeeper.first_refusal(platform, author.id, answer):
             return

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform
-from mikan_api.messaging import Attachment, ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo
+from mikan_api.messaging import Attachment, ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo, TrustModel
 from mikan_api.responder import ResponderOperation
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Budgets, DoorPolicy, Llm, Settings
@@ -51,6 +51,10 @@ class InboundMessage:
     """Whether the message stands outside any thread (for `stop`: such a one stops the only running run)."""
     attachments: "AttachmentSource | None" = None
     """Where the message's files can be had; asked only once the message is known to be for us."""
+    only_noted: bool = False
+    """Whether it is logged and nothing else, whatever it says: an edit of an earlier message."""
+    place_ids: tuple[str, ...] = ()
+    """Other ids by which its platform knows the conversation, and an admin may list it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +101,14 @@ class RunRecord:
     event: ConversationEvent
     info: MessagingInfo
     started: bool = False
-    kind: Literal["message", "scheduled", "answer", "refusal"] = "message"
-    """What it comes of; ``answer`` and ``refusal`` are the gateway's own (`OwnAnswer`)."""
+    kind: Literal["message", "scheduled", "answer", "refusal", "notice"] = "message"
+    """What it comes of; ``answer`` and ``refusal`` are the gateway's own (`OwnAnswer`), a ``notice`` is posted for an
+    agent outside of any run."""
 
     @property
     def line(self) -> str:
-        """What its output is shown in order with: its session, or all of our own answers in its conversation."""
-        own = self.kind in {"answer", "refusal"}
+        """What its output is shown in order with: its session, or all that is of no session in its conversation."""
+        own = self.kind in {"answer", "refusal", "notice"}
         return f"answers of {self.office}" if own else f"{self.office} {self.session_key}"
 
     @property
@@ -115,7 +120,7 @@ class RunRecord:
     def target(self) -> Target:
         """Where its answer goes."""
         message = self.event.message
-        return Target(self.event.conversation_id, message.thread_id, message.id)
+        return Target(self.event.conversation_id, message.thread_id, message.id or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,10 @@ class ChatPlatform(Protocol):
     async def stop(self) -> None: ...
 
     def health(self) -> Health: ...
+
+    def info(self, trust_model: TrustModel, display_name: str) -> MessagingInfo:
+        """What a run may know of a conversation in which nobody has just written."""
+        ...
 
     async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         """Post a message of GFM and return its id; a nonce used before returns the id of then, where that can be.

@@ -25,6 +25,7 @@ from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.messages import log_entries
+from mikan_gateway.storage.moves import MoveStore
 from mikan_gateway.storage.outgoing import OutgoingStore
 from mikan_gateway.storage.spool import SpoolDirectory
 from servers.telegram.server import TelegramServer
@@ -90,7 +91,8 @@ class TelegramGateway:
         self._stack.push_async_callback(renderer.stop)
         await runtime.start()
         self._stack.push_async_callback(runtime.close)
-        self.platform = TelegramPlatform(self.config, self.settings, self._clock)
+        moves = MoveStore(self.database, Platform.TELEGRAM)
+        self.platform = TelegramPlatform(self.config, self.settings, moves, self._clock)
         platforms[Platform.TELEGRAM] = self.platform
         agents = asyncio.create_task(self._play_agents())
         self._stack.push_async_callback(_ended, agents)

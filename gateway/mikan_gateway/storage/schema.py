@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, Table, insert, inspect, select, updat
 from sqlalchemy.schema import CreateColumn
 
 from mikan_api.exceptions import ConfigError
-from mikan_gateway.storage.tables import messages, metadata, offices, schema_version
+from mikan_gateway.storage.tables import messages, metadata, moved_conversations, offices, schema_version
 
 
 def _create_all(connection: Connection) -> None:
@@ -31,7 +31,11 @@ def _add(connection: Connection, table: Table, column: "Column[Any]") -> bool:
     return True
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_all, _know_ages)
+def _know_moves(connection: Connection) -> None:
+    moved_conversations.create(connection, checkfirst=True)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_create_all, _know_ages, _know_moves)
 """Number ``n`` leads from version ``n`` to ``n + 1``. One that has been released is never changed."""
 
 

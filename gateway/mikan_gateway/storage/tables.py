@@ -129,6 +129,16 @@ outgoing = Table(
 )
 """Intents to send a message; ``message_id`` is absent until the platform has answered."""
 
+moved_conversations = Table(
+    "moved_conversations",
+    metadata,
+    Column("platform", Text, nullable=False),
+    Column("conversation_id", Text, nullable=False),
+    Column("current_id", Text, nullable=False),
+    PrimaryKeyConstraint("platform", "conversation_id"),
+)
+"""Conversations that their platform knows by another id now."""
+
 console_messages = Table(
     "console_messages",
     metadata,

@@ -9,6 +9,7 @@ from telegram import Bot, Update, User
 from gateway_edges import FixedSettings
 from mikan_api.identity import office_key
 from mikan_api.messaging import ConversationKind
+from mikan_gateway.platforms.telegram.files import Downloads
 from mikan_gateway.platforms.telegram.places import topic_of
 from mikan_gateway.platforms.telegram.updates import UpdateReader
 from mikan_gateway.ports import InboundMessage
@@ -25,13 +26,13 @@ TIME = 1_767_323_045
 def reader() -> UpdateReader:
     me = User.de_json(BOT, None)
     assert me is not None
-    return UpdateReader(Bot("1:x"), me, FixedSettings())
+    return UpdateReader(Downloads(Bot("1:x")), me, FixedSettings())
 
 
 def read(reader: UpdateReader, text: str = "hello", **changes: Any) -> InboundMessage | None:
     """The message of an update with these fields."""
     message = {"message_id": 9, "date": TIME, "chat": PRIVATE, "from": ANN, "text": text, "entities": entities_of(text)}
-    return reader.read(Update.de_json({"update_id": 1, "message": message | changes}, None))
+    return reader.read([Update.de_json({"update_id": 1, "message": message | changes}, None)])
 
 
 def replied(message_id: int, sender: dict[str, Any] = ANN, **more: Any) -> dict[str, Any]:
@@ -115,18 +116,23 @@ def test_a_groups_negative_id_makes_an_office_key(reader: UpdateReader) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"from": {**ANN, "is_bot": True}},
         {"chat": {"id": -100, "type": "channel", "title": "News"}},
         {"text": "", "new_chat_members": [ANN]},
         {"text": "", "group_chat_created": True},
     ],
 )
-def test_bots_channels_and_service_messages_are_not_read(reader: UpdateReader, changes: dict[str, Any]) -> None:
+def test_channels_and_service_messages_are_not_read(reader: UpdateReader, changes: dict[str, Any]) -> None:
     assert read(reader, **changes) is None
 
 
-@pytest.mark.parametrize("kind", ["edited_message", "channel_post", "edited_channel_post"])
-def test_only_new_messages_are_read(reader: UpdateReader, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["channel_post", "edited_channel_post", "business_message"])
+def test_only_messages_to_the_bot_itself_are_read(reader: UpdateReader, kind: str) -> None:
     message = {"message_id": 9, "date": TIME, "chat": PRIVATE, "from": ANN, "text": "hello"}
 
-    assert reader.read(Update.de_json({"update_id": 1, kind: message}, None)) is None
+    assert reader.read([Update.de_json({"update_id": 1, kind: message}, None)]) is None
+
+
+def test_what_another_bot_says_is_a_bots(reader: UpdateReader) -> None:
+    message = must(read(reader, "@mikan_bot hi", chat=GROUP, **{"from": {**ANN, "is_bot": True}}))
+
+    assert message.event.message.author.is_bot

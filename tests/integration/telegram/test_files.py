@@ -6,6 +6,7 @@ import pytest
 
 from mikan_api.responder import Upload
 from mikan_gateway.platforms.telegram.files import TOO_LARGE
+from mikan_gateway.runtime.clock import SystemClock
 from servers.telegram.server import TelegramServer
 from telegram_agent import Turn
 from telegram_world import Start
@@ -86,6 +87,51 @@ async def test_a_download_that_breaks_off_is_tried_again(telegram: TelegramServe
     ann.send_file("notes.txt", b"remember")
 
     await ann.answered("notes.txt (text/plain) 8 bytes: remember")
+
+
+async def test_a_link_that_has_expired_is_asked_for_again(telegram: TelegramServer, start: Start) -> None:
+    telegram.faults.add("file", "expired")
+    await start(play=receive)
+    ann = telegram.private(42)
+
+    ann.send_file("notes.txt", b"remember")
+
+    await ann.answered("notes.txt (text/plain) 8 bytes: remember")
+    assert len(telegram.called("getFile")) == 2
+
+
+async def test_an_album_is_one_message_with_all_its_pictures(telegram: TelegramServer, start: Start) -> None:
+    await start(play=receive, clock=SystemClock())
+    ann = telegram.private(42)
+
+    ann.album((PNG, ""), (PNG, "which is best?"), (PNG, ""))
+    ann.send("tell me")
+
+    await ann.until(lambda chat: len(chat.texts) == 2)
+    assert ann.texts[0].startswith("which is best?\n")
+    assert ann.texts[0].count("photo.jpg (image/jpeg)") == 3
+    assert ann.texts[1] == "tell me"
+
+
+async def test_pictures_of_an_album_that_come_late_and_a_crash_lose_and_double_nothing(
+    telegram: TelegramServer, start: Start
+) -> None:
+    gateway = await start(play=receive, clock=SystemClock())
+    ann, bob = telegram.private(42), telegram.private(43, "Bob", "bob")
+    first, *rest = ann.album((PNG, "which?"), (PNG, ""), (PNG, ""), told=False)
+
+    ann.tell(first)
+    bob.send("hello")
+    await bob.answered("hello")
+    ann.tell(rest[0])
+    await gateway.stop()
+    assert len([u for u in telegram.world.updates if "photo" in u["message"]]) == 2
+    ann.tell(rest[1])
+    await gateway.start()
+
+    await ann.until(lambda chat: chat.texts)
+    assert ann.texts[0].count("photo.jpg (image/jpeg)") == 3
+    assert (len(ann.texts), bob.texts) == (1, ["hello"])
 
 
 async def test_a_document_is_sent_with_its_name_and_title(telegram: TelegramServer, start: Start) -> None:

@@ -75,7 +75,8 @@ async def test_a_reply_to_somebody_else_needs_a_mention(telegram: TelegramServer
 
     group.send("ask @mikan_bot", reply_to=root.id)
 
-    await group.answered("You said: ask")
+    await group.until(lambda chat: len(chat.answers) == 1)
+    assert seen.texts[1:] == ["Ann wrote:\n> who knows?\n\nnot me", "Ann wrote:\n> who knows?\n\nask"]
     assert [m.triggered for m in seen.messages] == [False, False, True]
     assert seen.session_keys == [f"{group.id}:{root.id}"] * 3
     assert len(group.answers) == 1
@@ -192,17 +193,91 @@ async def test_people_without_a_user_name_are_mentioned_by_their_id(telegram: Te
     assert seen.texts == ["introduce us"]
 
 
-async def test_a_group_that_became_a_supergroup_still_gets_its_answer(telegram: TelegramServer, start: Start) -> None:
-    async def play(turn: Turn) -> str:
-        group.room.moved_to = int(later.id)
-        return "moved along"
+async def test_a_group_that_becomes_a_supergroup_keeps_its_office_and_is_answered_there(
+    telegram: TelegramServer, start: Start
+) -> None:
+    seen = CountedMessages()
+    gateway = await start(around=seen.around)
+    group = telegram.people.basic_group(7, telegram.people.person(42))
+    group.send("@mikan_bot before")
+    await group.answered("You said: before")
 
+    later = group.upgrade(2)
+    asked = later.send("@mikan_bot after")
+    answer = await later.answered("You said: after")
+    await gateway.restart()
+    again = later.send("and now?", reply_to=answer.id)
+
+    assert answer.reply_to == asked.id
+    assert (await later.answered("You said: and now?")).reply_to == again.id
+    assert [m.event.conversation_id for m in seen.messages] == ["-7"] * 3
+    assert len(set(seen.session_keys)) == 3
+    log = await gateway.logged("-7")
+    assert log[:5] == ["before", "You said: before", "after", "You said: after", "and now?"]
+    assert len(gateway.offices.views) == 1
+
+
+async def test_an_answer_under_way_follows_a_group_that_becomes_a_supergroup(
+    telegram: TelegramServer, start: Start
+) -> None:
+    async def play(turn: Turn) -> str:
+        await turn.stream("half an")
+        await group.until(lambda chat: "half an" in chat.texts)
+        moved.append(group.upgrade(2))
+        # In the new chat another message of the bot's has the number of the one that was begun in the old one.
+        moved[0].room.messages.clear()
+        moved[0].room.last_id = group.answers[0].id - 1
+        other = telegram.world.add_message(moved[0].room, telegram.world.bot, text="another answer")
+        assert other.id == group.answers[0].id
+        return "half an answer, and its end"
+
+    moved: list[Chat] = []
     await start(play=play)
-    group, later = team(telegram), telegram.people.group(2, telegram.people.person(42))
+    group = telegram.people.basic_group(7, telegram.people.person(42))
 
     group.send("@mikan_bot hello")
 
-    await later.answered("moved along")
+    await group.until(lambda _: moved)
+    await moved[0].answered("half an answer, and its end")
+    assert moved[0].texts == ["another answer", "half an answer, and its end"]
+    assert group.texts == ["half an"]
+
+
+async def test_a_move_that_the_bot_was_not_told_of_is_learned_from_a_refusal(
+    telegram: TelegramServer, start: Start
+) -> None:
+    async def play(turn: Turn) -> str:
+        if turn.text == "before":
+            group.room.moved_to = int(later.id)
+        return f"You said: {turn.text}"
+
+    seen = CountedMessages()
+    gateway = await start(play=play, around=seen.around)
+    group, later = team(telegram), telegram.people.group(2, telegram.people.person(42))
+
+    group.send("@mikan_bot before")
+    await later.answered("You said: before")
+    await gateway.restart()
+    later.send("@mikan_bot after")
+
+    await later.answered("You said: after")
+    assert [m.event.conversation_id for m in seen.messages] == [group.id, group.id]
+
+
+async def test_anonymous_admins_and_channels_are_answered_where_their_group_is_listed(
+    telegram: TelegramServer, start: Start
+) -> None:
+    group = team(telegram)
+    listed = Settings(admission={Platform.TELEGRAM: Admission(conversations=(group.id,))})
+    gateway = await start(settings=listed)
+
+    group.as_channel("rates rose", automatic=True)
+    group.as_anonymous("@mikan_bot who am I?")
+    group.as_channel("@mikan_bot and I?")
+
+    await group.until(lambda chat: len(chat.answers) == 2)
+    assert sorted(group.texts) == ["You said: and I?", "You said: who am I?"]
+    assert (await gateway.logged(group.id))[0] == "rates rose"
 
 
 async def test_a_listed_place_is_trusted_as_its_members_and_an_open_one_is_not(

@@ -180,21 +180,59 @@ async def test_the_commands_of_the_manifest_are_offered(telegram: TelegramServer
     }
 
 
-async def test_edits_channels_bots_and_service_messages_are_not_read(telegram: TelegramServer, start: Start) -> None:
+async def test_edits_and_other_bots_are_noted_and_channels_and_service_messages_not_even_that(
+    telegram: TelegramServer, start: Start
+) -> None:
     seen = CountedMessages()
-    await start(around=seen.around)
+    gateway = await start(around=seen.around)
     ann = telegram.private(42)
     first = ann.send("hello")
     await ann.answered("You said: hello")
 
-    ann.edit(first, "changed")
+    ann.edit(first, "stop")
     ann.channel_post("news")
-    ann.as_bot("beep")
+    ann.as_bot("stop")
     ann.join()
     ann.send("the end")
 
     await ann.answered("You said: the end")
-    assert seen.texts == ["hello", "the end"]
+    assert seen.texts == ["hello", "[Edited message 1] stop", "stop", "the end"]
+    assert ann.texts == ["You said: hello", "You said: the end"]
+    noted = [text for text in await gateway.logged("42") if not text.startswith("You said")]
+    assert noted == seen.texts
+
+
+async def test_what_is_no_text_is_answered_too(telegram: TelegramServer, start: Start) -> None:
+    await start()
+    ann = telegram.private(42)
+
+    ann.special(contact={"phone_number": "+4930", "first_name": "Bob"})
+    ann.voice(b"spoken", 12)
+    ann.sticker(b"drawn", "😀")
+    ann.special(hologram={"of": "a cat"})
+
+    await ann.until(lambda chat: len(chat.texts) == 4)
+    assert ann.texts == [
+        "You said: [Contact: Bob, +4930]",
+        "You said: [Voice message, 12 s]",
+        "You said: [Sticker 😀]",
+        "You said: [Something that I can't read: hologram]",
+    ]
+
+
+async def test_a_quote_and_a_forward_reach_the_agent_as_such(telegram: TelegramServer, start: Start) -> None:
+    seen = CountedMessages()
+    await start(around=seen.around)
+    ann = telegram.private(42)
+    ann.send("hello")
+    answer = await ann.answered("You said: hello")
+
+    ann.special(reply_to=answer.id, text="why?", quote={"text": "said", "position": 4, "is_manual": True})
+    origin = {"type": "hidden_user", "date": 1_700_000_000, "sender_user_name": "Eve"}
+    ann.special(text="/new", forward_origin=origin)
+
+    await ann.until(lambda chat: len(chat.texts) == 3)
+    assert seen.texts[1:] == ["You wrote:\n> said\n\nwhy?", "[Forwarded from Eve]\n/new"]
 
 
 async def test_a_run_with_two_answers_shows_the_second_in_place_of_the_first(

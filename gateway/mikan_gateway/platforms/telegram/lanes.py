@@ -52,10 +52,22 @@ class _Lane:
 
 
 class Lanes:
-    """The chats that are written to."""
+    """The chats that are written to, by the id that they had first."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        clock: Clock,
+        where: Callable[[int], int] = lambda chat_id: chat_id,
+        moved: Callable[[int, int], Awaitable[None]] | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            clock: to wait by.
+            where: the id that a chat has now.
+            moved: told of a chat that has another id since.
+        """
+        self._clock, self._where, self._moved = clock, where, moved
         self._lanes: OrderedDict[int, _Lane] = OrderedDict()
         self._overall = Allowance(OVERALL_PER_SECOND, 1.0, clock)
         self._closed_until = 0.0
@@ -139,7 +151,9 @@ class Lanes:
         try:
             return await call(lane.chat_id)
         except ChatMigrated as error:
-            lane.chat_id = error.new_chat_id
+            old, lane.chat_id = lane.chat_id, error.new_chat_id
+            if self._moved is not None:
+                await self._moved(old, lane.chat_id)
             return await call(lane.chat_id)
 
     def _closed(self, lane: _Lane) -> float:
@@ -160,7 +174,7 @@ class Lanes:
     def _lane(self, chat_id: int) -> _Lane:
         lane = self._lanes.get(chat_id)
         if lane is None:
-            lane = self._lanes[chat_id] = _Lane(chat_id, self._clock)
+            lane = self._lanes[chat_id] = _Lane(self._where(chat_id), self._clock)
         self._lanes.move_to_end(chat_id)
         while len(self._lanes) > MAX_LANES:
             oldest = next(iter(self._lanes))

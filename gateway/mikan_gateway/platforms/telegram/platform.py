@@ -17,15 +17,18 @@ from telegram.constants import ChatAction, ParseMode
 from telegram.error import BadRequest
 
 from mikan_api.identity import Platform
-from mikan_api.messaging import Author
+from mikan_api.messaging import Author, MessagingInfo, TrustModel
 from mikan_gateway.config import TelegramConfig
 from mikan_gateway.exceptions import PlatformRefused
 from mikan_gateway.platforms.telegram.errors import is_parse_error
+from mikan_gateway.platforms.telegram.files import Downloads
 from mikan_gateway.platforms.telegram.lanes import Lanes
+from mikan_gateway.platforms.telegram.moves import Moves, MoveStore
 from mikan_gateway.platforms.telegram.parts import Part, as_part, split_markdown
-from mikan_gateway.platforms.telegram.places import topic_of
+from mikan_gateway.platforms.telegram.places import message_ref, native_id, required_id, topic_of
 from mikan_gateway.platforms.telegram.poller import Poller
 from mikan_gateway.platforms.telegram.requests import TelegramRequest
+from mikan_gateway.platforms.telegram.rich_text import MAX_UNITS
 from mikan_gateway.platforms.telegram.typing_signs import TypingSigns
 from mikan_gateway.platforms.telegram.updates import UpdateReader
 from mikan_gateway.ports import Health, Intake, SettingsSource, Target
@@ -54,7 +57,9 @@ logger = logging.getLogger(__name__)
 class TelegramPlatform:
     """Implements `ChatPlatform`."""
 
-    def __init__(self, config: TelegramConfig, settings: SettingsSource, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: TelegramConfig, settings: SettingsSource, moves: MoveStore, clock: Clock | None = None
+    ) -> None:
         # The library's client logs each address, and with it the token.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._clock = clock or SystemClock()
@@ -67,7 +72,9 @@ class TelegramPlatform:
             request=self._requests[0],
             get_updates_request=self._requests[1],
         )
-        self._lanes = Lanes(self._clock)
+        self._moves = Moves(moves)
+        self._lanes = Lanes(self._clock, lambda chat_id: self._moves.chat(str(chat_id)), self._moves.noticed)
+        self._downloads = Downloads(self._bot)
         self._typing = TypingSigns(self._send_typing, self._clock)
         self._uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
         self._posted: OrderedDict[str, str] = OrderedDict()
@@ -83,13 +90,19 @@ class TelegramPlatform:
         return PACE
 
     async def start(self, intake: Intake) -> None:
-        """Begin to read, in the background: Telegram may be away for as long as it likes."""
+        """Begin to read, in the background: Telegram may be away for as long as it likes.
+
+        Raises:
+            StorageError: it is not known which groups have moved.
+        """
+        await self._moves.load()
         for request in self._requests:
             await request.initialize()
         self._poller = Poller(
             self._bot,
-            lambda me: UpdateReader(self._bot, me, self._settings, self._notice),
+            lambda me: UpdateReader(self._downloads, me, self._settings, self._moves.conversation, self._notice),
             intake,
+            self._moves.note,
             self._clock,
         )
         self._poller.start()
@@ -107,6 +120,16 @@ class TelegramPlatform:
     def health(self) -> Health:
         return self._poller.health() if self._poller else Health(False, "not started")
 
+    def info(self, trust_model: TrustModel, display_name: str) -> MessagingInfo:
+        return MessagingInfo(
+            platform=Platform.TELEGRAM,
+            trust_model=trust_model,
+            display_name=display_name,
+            max_text_length=MAX_UNITS,
+            can_stream=True,
+            can_upload=True,
+        )
+
     async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         """Post a message; its id. The same nonce again gives the same id, within one process."""
         known = self._posted.get(nonce)
@@ -117,6 +140,7 @@ class TelegramPlatform:
         async def call(chat: int) -> Message:
             return await _placed(
                 target,
+                chat,
                 lambda topic, reply: _with_fallback(
                     part,
                     lambda text, mode: self._bot.send_message(
@@ -131,7 +155,7 @@ class TelegramPlatform:
             )
 
         send = self._lanes.send_draft if draft else self._lanes.send
-        return self._sent(nonce, await send(_chat(target), call))
+        return self._sent(nonce, target, await send(_chat(target), call))
 
     async def edit(self, target: Target, message_id: str, text: str, draft: bool = False) -> None:
         part = as_part(text, self._names)
@@ -141,7 +165,11 @@ class TelegramPlatform:
                 await _with_fallback(
                     part,
                     lambda text, mode: self._bot.edit_message_text(
-                        text, chat, int(message_id), parse_mode=mode, link_preview_options=_NO_PREVIEW
+                        text,
+                        chat,
+                        required_id(message_id, chat, target.conversation_id),
+                        parse_mode=mode,
+                        link_preview_options=_NO_PREVIEW,
                     ),
                 )
             except BadRequest as error:
@@ -153,8 +181,11 @@ class TelegramPlatform:
 
     async def delete(self, target: Target, message_id: str) -> None:
         async def call(chat: int) -> None:
+            native = native_id(message_id, chat, target.conversation_id)
+            if native is None:
+                return  # in the group that was, where nobody looks any more
             try:
-                await self._bot.delete_message(chat, int(message_id))
+                await self._bot.delete_message(chat, native)
             except BadRequest as error:
                 if not any(gone in error.message.lower() for gone in _GONE):
                     raise
@@ -176,7 +207,7 @@ class TelegramPlatform:
             caption = next(iter(split_markdown(title, self._names, MAX_CAPTION)), Part("", ()))
             send = partial(self._send_file, target, content, name, caption)
             message = await self._lanes.send(_chat(target), send)
-        return self._sent(nonce, message)
+        return self._sent(nonce, target, message)
 
     async def set_working(self, target: Target, working: bool) -> None:
         if working:
@@ -209,6 +240,7 @@ class TelegramPlatform:
     ) -> Message:
         return await _placed(
             target,
+            chat,
             lambda topic, reply: _with_fallback(
                 caption,
                 lambda text, mode: send(
@@ -228,20 +260,23 @@ class TelegramPlatform:
 
         await self._lanes.send_sign(_chat(target), call)
 
-    def _sent(self, nonce: str, message: Message) -> str:
-        _keep(self._posted, nonce, str(message.message_id))
-        return str(message.message_id)
+    def _sent(self, nonce: str, target: Target, message: Message) -> str:
+        ref = message_ref(message.chat.id, message.message_id, target.conversation_id)
+        _keep(self._posted, nonce, ref)
+        return ref
 
     def _notice(self, author: Author) -> None:
         _keep(self._names, author.id, author.display_name)
 
 
-async def _placed(target: Target, send: Callable[[int | None, ReplyParameters | None], Awaitable[Message]]) -> Message:
+async def _placed(
+    target: Target, chat: int, send: Callable[[int | None, ReplyParameters | None], Awaitable[Message]]
+) -> Message:
     """Send to a target's topic, in reply; without what is no longer there.
 
     Telegram's own leave to do without the reply does not hold in topics.
     """
-    topic, reply = topic_of(target.thread_id), _reply(target)
+    topic, reply = topic_of(target.thread_id), _reply(target, chat)
     while True:
         try:
             return await send(topic, reply)
@@ -270,11 +305,12 @@ def _chat(target: Target) -> int:
     return int(target.conversation_id)
 
 
-def _reply(target: Target) -> ReplyParameters | None:
+def _reply(target: Target, chat: int) -> ReplyParameters | None:
     """In groups an answer names its question; if that is gone it stands alone."""
-    if target.reply_to is None or _chat(target) > 0:
+    if target.reply_to is None or chat > 0:
         return None
-    return ReplyParameters(int(target.reply_to), allow_sending_without_reply=True)
+    asked = native_id(target.reply_to, chat, target.conversation_id)
+    return None if asked is None else ReplyParameters(asked, allow_sending_without_reply=True)
 
 
 def _content(file: Path) -> bytes:

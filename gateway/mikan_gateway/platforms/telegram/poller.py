@@ -19,6 +19,7 @@ from mikan_api.exceptions import MikanError
 from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import ClusterError, GatewayError, StorageError, UserFault
 from mikan_gateway.platforms.telegram import menu
+from mikan_gateway.platforms.telegram.albums import Albums
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
 from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
 from mikan_gateway.ports import Health, InboundMessage, Intake
@@ -29,6 +30,8 @@ T = TypeVar("T")
 POLL_SECONDS = 30
 """How long Telegram may hold a poll that has nothing to tell."""
 BATCH = 100
+AGAIN = 0.7
+"""Seconds until updates are asked for again that are held: sooner, Telegram gives but one of them."""
 FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 CONFLICT_PAUSE = 5.0
 """At most, between tries beside another poller: it may be the process before this one, about to end."""
@@ -57,6 +60,7 @@ class Poller:
         bot: Bot,
         reader: Callable[[User], UpdateReader],
         intake: Intake,
+        moved: Callable[[int, int], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """Prepare.
@@ -65,12 +69,17 @@ class Poller:
             bot: the bot, its connections open.
             reader: makes a reader, once the bot's own identity is known.
             intake: takes the messages.
+            moved: remembers that a chat has another id since.
             clock: to pause by.
         """
         self._bot = bot
         self._make_reader = reader
         self._intake = intake
+        self._moved = moved
         self._clock = clock
+        self._albums = Albums(clock)
+        self._known: set[int] = set()
+        """Updates that have been seen though the offset could not move past them yet."""
         self._faults = _Faults()
         self._offset: int | None = None
         self._told: int | None = None
@@ -115,21 +124,30 @@ class Poller:
                 return
 
     async def _run(self) -> None:
+        # What was held when an earlier round failed comes again.
+        self._albums, self._known = Albums(self._clock), set()
         me = await self._lasting(self._bot.get_me)
         reader = self._make_reader(me)
         await self._offer_commands()
         logger.info("reading a bot's updates", extra={"bot": me.username})
         while not self._stopping:
             updates = await self._lasting(self._poll)
-            if updates:
-                await self._take(reader, updates)
+            fresh = [update for update in updates if update.update_id not in self._known]
+            await self._note_moves(fresh)
+            await self._take(reader, self._albums.sort(fresh))
+            if self._albums.held:
+                self._offset = self._albums.held[0].update_id
+                self._known.update(update.update_id for update in fresh)
+                await self._clock.sleep(AGAIN)
+            elif updates:
                 self._offset = updates[-1].update_id + 1
+                self._known.clear()
 
     async def _poll(self) -> Sequence[Update]:
         # After a fault one poll is short, to see whether it is over. Not beside another poller: a short one would only
         # interrupt it, which says nothing.
         fault = self._faults.polling
-        held = POLL_SECONDS if fault in {"", OTHER_POLLER} else 0
+        held = POLL_SECONDS if fault in {"", OTHER_POLLER} and not self._albums.held else 0
         self._told = self._offset
         with around(Step.MESSAGE_ACKNOWLEDGE) if self._offset else nullcontext():
             return await self._bot.get_updates(
@@ -169,11 +187,34 @@ class Poller:
 
     # Passing on
 
-    async def _take(self, reader: UpdateReader, updates: Sequence[Update]) -> None:
+    async def _note_moves(self, updates: Sequence[Update]) -> None:
+        """Remember groups that became supergroups, before any message from there."""
+        for update in updates:
+            message = update.message
+            if message is None:
+                continue
+            if message.migrate_to_chat_id is not None:
+                await self._note_move(message.chat.id, message.migrate_to_chat_id)
+            if message.migrate_from_chat_id is not None:
+                await self._note_move(message.migrate_from_chat_id, message.chat.id)
+
+    async def _note_move(self, old: int, new: int) -> None:
+        for attempt in count(1):
+            try:
+                await self._moved(old, new)
+            except StorageError as error:
+                self._faults.intake[str(old)] = f"messages are not taken: {error}"
+                logger.warning("a move is not taken yet", extra={"reason": str(error), "attempt": attempt})
+                await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
+            else:
+                self._faults.intake.pop(str(old), None)
+                return
+
+    async def _take(self, reader: UpdateReader, updates: Sequence[Sequence[Update]]) -> None:
         """Pass on a batch: in order within a chat, chats beside each other."""
         chats: dict[str, list[InboundMessage]] = {}
-        for update in updates:
-            message = _read(reader, update)
+        for together in updates:
+            message = _read(reader, together)
             if message is not None:
                 chats.setdefault(message.event.conversation_id, []).append(message)
         self._taking = True
@@ -218,12 +259,12 @@ class Poller:
         return True
 
 
-def _read(reader: UpdateReader, update: Update) -> InboundMessage | None:
+def _read(reader: UpdateReader, updates: Sequence[Update]) -> InboundMessage | None:
     try:
-        return reader.read(update)
+        return reader.read(updates)
     except Exception:
         # Whatever it is, it can't be read better the next time.
-        logger.exception("an update can't be read", extra={"update": update.update_id})
+        logger.exception("an update can't be read", extra={"update": updates[0].update_id})
         return None
 
 

@@ -1,11 +1,14 @@
 """Makes messages of Telegram's updates (behaviour "Session keys", "Intake").
 
-Read are new messages of people in private chats and groups. Edits, channels, other bots and service messages are not.
+Read are messages in private chats and groups, of whatever kind (`contents`), by people, by anonymous admins and by
+channels that write there; those of other bots are only noted. So is an edit: it is no new message, but the office
+should know what stands there now. Posts in channels and service messages are not read.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
-from telegram import Bot, Message, Update, User
+from telegram import Message, Update, User
 
 from mikan_api.identity import Platform
 from mikan_api.messaging import (
@@ -18,71 +21,98 @@ from mikan_api.messaging import (
 )
 from mikan_api.session_keys import SessionKey, derive_session_key
 from mikan_api.settings import Admission, Settings
-from mikan_gateway.platforms.telegram.entities import read_text
-from mikan_gateway.platforms.telegram.files import TelegramFiles, files_of
-from mikan_gateway.platforms.telegram.places import replied_id, thread_id
+from mikan_gateway.platforms.telegram.contents import described
+from mikan_gateway.platforms.telegram.context import in_context
+from mikan_gateway.platforms.telegram.entities import ReadText, read_text
+from mikan_gateway.platforms.telegram.files import Downloads, sent_files
+from mikan_gateway.platforms.telegram.places import message_ref, replied_id, thread_id
 from mikan_gateway.platforms.telegram.rich_text import MAX_UNITS
 from mikan_gateway.ports import InboundMessage, SettingsSource
 
-ALLOWED_UPDATES = ("message",)
+ALLOWED_UPDATES = ("message", "edited_message")
 """What Telegram is asked for."""
 _GROUPS = {"group", "supergroup"}
+_PLAIN = re.compile(r"[^\w.-]+")
 
 
 class UpdateReader:
     """Reads for one bot."""
 
     def __init__(
-        self, bot: Bot, me: User, settings: SettingsSource, noticed: Callable[[Author], None] = lambda _: None
+        self,
+        downloads: Downloads,
+        me: User,
+        settings: SettingsSource,
+        conversation: Callable[[int], str] = str,
+        noticed: Callable[[Author], None] = lambda _: None,
     ) -> None:
-        """Prepare; ``noticed`` is told of everybody who writes."""
-        self._bot = bot
-        self._me = me
-        self._settings = settings
-        self._noticed = noticed
+        """Prepare.
 
-    def read(self, update: Update) -> InboundMessage | None:
-        """The message of an update; ``None`` where there is none for us.
+        Args:
+            downloads: fetches files.
+            me: the bot.
+            settings: whom an admin listed.
+            conversation: the conversation that a chat belongs to.
+            noticed: told of everybody who writes and can be mentioned.
+        """
+        self._downloads, self._me, self._settings = downloads, me, settings
+        self._conversation, self._noticed = conversation, noticed
+
+    def read(self, updates: Sequence[Update]) -> InboundMessage | None:
+        """The message of an update, or of the updates of one album; ``None`` where there is none for us.
 
         Raises:
             InvalidValue: ids that no office or session can have.
         """
-        message = update.message
-        if message is None or message.from_user is None or message.from_user.is_bot:
+        messages = [found for update in updates if (found := update.message or update.edited_message) is not None]
+        if not messages or messages[0].chat.type not in {messages[0].chat.PRIVATE, *_GROUPS}:
             return None
-        if message.chat.type not in {message.chat.PRIVATE, *_GROUPS}:
+        message, edited = messages[0], updates[0].edited_message is not None
+        author = author_of(message)
+        files = sent_files(messages)
+        read = self._text(messages)
+        if author is None or (edited and message.location) or not (read.text or files):
             return None
-        files = files_of(message)
-        text = message.text or message.caption or ""
-        if not text and not files:
-            return None
-        read = read_text(text, message.entities or message.caption_entities, self._me)
+        if message.sender_chat is None:
+            self._noticed(author)
+        conversation = self._conversation(message.chat.id)
         private = message.chat.type == message.chat.PRIVATE
         to_bot = self._is_reply_to_bot(message)
         native = ConversationMessage(
-            id=str(message.message_id),
-            thread_id=thread_id(message),
-            author=author_of(message.from_user),
-            text=read.text,
+            id=message_ref(message.chat.id, message.message_id, conversation),
+            thread_id=thread_id(message, conversation),
+            author=author,
+            text=in_context(message, read.text, self._me),
             time=message.date,
         )
-        self._noticed(native.author)
         event = ConversationEvent(
             platform=Platform.TELEGRAM,
-            conversation_id=str(message.chat.id),
+            conversation_id=conversation,
             conversation_kind=ConversationKind.DIRECT if private else ConversationKind.SHARED,
-            session_key=session_key(message),
-            message=native,
+            session_key=session_key(message, conversation),
+            message=_edited(native, updates[0]) if edited else native,
         )
         return InboundMessage(
             event,
-            self._info(message, native.author),
+            self._info(message, conversation, author),
             triggered=private or read.addressed or to_bot,
             app=str(self._me.id),
             # A reply to one of our messages means the run that answers, whose session has another name.
             top_level=private or to_bot or replied_id(message) is None,
-            attachments=TelegramFiles(self._bot, message, files) if files else None,
+            attachments=None if edited else self._downloads.of(files),
+            only_noted=edited,
+            place_ids=(str(message.chat.id),),
         )
+
+    def _text(self, messages: Sequence[Message]) -> ReadText:
+        """The text of a message, or the captions of an album."""
+        texts, addressed = [], False
+        for message in messages:
+            entities = message.entities or message.caption_entities
+            read = read_text(message.text or message.caption or "", entities, self._me)
+            texts += [read.text, described(message)]
+            addressed = addressed or read.addressed
+        return ReadText("\n\n".join(filter(None, texts)), addressed)
 
     def _is_reply_to_bot(self, message: Message) -> bool:
         replied = message.reply_to_message
@@ -90,10 +120,10 @@ class UpdateReader:
             return False
         return replied.from_user.id == self._me.id
 
-    def _info(self, message: Message, author: Author) -> MessagingInfo:
+    def _info(self, message: Message, conversation: str, author: Author) -> MessagingInfo:
         return MessagingInfo(
             platform=Platform.TELEGRAM,
-            trust_model=trust_of(message, self._settings.current),
+            trust_model=trust_of(message, conversation, self._settings.current),
             bot_name=self._me.username or "mikan",
             display_name=message.chat.title or author.display_name,
             max_text_length=MAX_UNITS,
@@ -103,21 +133,33 @@ class UpdateReader:
         )
 
 
-def author_of(user: User) -> Author:
-    """A person. Not everybody has a user name; the id then serves in mentions."""
-    return Author(id=str(user.id), user_name=user.username or str(user.id), display_name=user.full_name)
+def author_of(message: Message) -> Author | None:
+    """Who wrote: a person, or the group or channel that somebody wrote as, whose own name Telegram keeps to itself.
+
+    Not everybody has a user name; a person's id then serves in mentions.
+    """
+    chat, user = message.sender_chat, message.from_user
+    if chat is not None:
+        title = chat.title or str(chat.id)
+        shown = f"{title} ({message.author_signature})" if message.author_signature else title
+        return Author(id=str(chat.id), user_name=chat.username or _PLAIN.sub("_", title)[:64], display_name=shown)
+    if user is None:
+        return None
+    name = user.username or str(user.id)
+    return Author(id=str(user.id), user_name=name, display_name=user.full_name, is_bot=user.is_bot)
 
 
-def session_key(message: Message) -> SessionKey:
+def session_key(message: Message, conversation: str) -> SessionKey:
     """Private: the chat. Group: the message, or the one that it replies to."""
-    chat = str(message.chat.id)
+    own = message_ref(message.chat.id, message.message_id, conversation)
     if message.chat.type == message.chat.PRIVATE:
-        return derive_session_key(chat, str(message.message_id), override=chat)
+        return derive_session_key(conversation, own, override=conversation)
     replied = replied_id(message)
-    return derive_session_key(chat, str(message.message_id), str(replied) if replied is not None else None)
+    thread = None if replied is None else message_ref(message.chat.id, replied, conversation)
+    return derive_session_key(conversation, own, thread)
 
 
-def trust_of(message: Message, settings: Settings) -> TrustModel:
+def trust_of(message: Message, conversation: str, settings: Settings) -> TrustModel:
     """Membership where an admin listed the place; a private chat is listed with its person.
 
     Elsewhere whoever finds the bot can write, so what they write comes from the open.
@@ -126,4 +168,12 @@ def trust_of(message: Message, settings: Settings) -> TrustModel:
     listed = set(admission.conversations)
     if message.chat.type == message.chat.PRIVATE:
         listed |= {*admission.users, *settings.admins.get(Platform.TELEGRAM, ())}
-    return TrustModel.MEMBERSHIP if str(message.chat.id) in listed else TrustModel.OPEN_TRIGGER
+    return TrustModel.MEMBERSHIP if listed & {conversation, str(message.chat.id)} else TrustModel.OPEN_TRIGGER
+
+
+def _edited(native: ConversationMessage, update: Update) -> ConversationMessage:
+    """An edit as an entry of its own; each edit of a message is another one."""
+    edited = update.edited_message
+    at = edited.edit_date if edited is not None and edited.edit_date is not None else native.time
+    said = f"[Edited message {native.id}] {native.text}"
+    return native.model_copy(update={"id": f"{native.id}-edited-{update.update_id}", "text": said, "time": at})

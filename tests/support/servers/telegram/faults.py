@@ -4,9 +4,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["drop", "cut", "error", "garbage", "unparsable"]
+Kind = Literal["drop", "cut", "error", "garbage", "unparsable", "expired"]
 """``drop``: applied, but the answer is lost. ``cut``: lost before it was applied. ``error``: HTTP 500 in the API's
-form. ``garbage``: HTTP 502 with a proxy's page. ``unparsable``: entities are refused, if there may be any."""
+form. ``garbage``: HTTP 502 with a proxy's page. ``unparsable``: entities are refused, if there may be any.
+``expired``: a link to a file holds no longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,9 @@ class TelegramServer:
         self.calls.append(("file", {"path": request.match_info["path"]}))
         fault = self.faults.next("file")
         await asyncio.sleep(fault.delay)
-        if fault.kind is not None:
+        if fault.kind == "expired":
+            self.world.links.pop(request.match_info["path"], None)
+        elif fault.kind is not None:
             return _broken(request)
         file = self.world.links.get(request.match_info["path"])
         if file is None:

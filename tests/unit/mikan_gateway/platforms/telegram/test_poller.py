@@ -11,8 +11,10 @@ from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter
 from agent_peers.clock import VirtualClock, settle
 from gateway_edges import FixedSettings
 from mikan_gateway.exceptions import StorageUnavailable
+from mikan_gateway.platforms.telegram.albums import LONGEST
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, UNAUTHORIZED, WEBHOOK
-from mikan_gateway.platforms.telegram.poller import BATCH, POLL_SECONDS, Poller
+from mikan_gateway.platforms.telegram.files import Downloads, TelegramFiles
+from mikan_gateway.platforms.telegram.poller import AGAIN, BATCH, POLL_SECONDS, Poller
 from mikan_gateway.platforms.telegram.updates import UpdateReader
 from mikan_gateway.ports import InboundMessage
 from servers.telegram.server import BOT
@@ -54,6 +56,8 @@ class PlayedIntake:
         self.taken: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
         self.refused: list[tuple[str, str]] = []
+        self.files: list[int] = []
+        """How many each message had."""
 
     async def receive(self, message: InboundMessage) -> int | None:
         await self.gate.wait()
@@ -61,17 +65,24 @@ class PlayedIntake:
         if self.failures.get(text):
             raise self.failures[text].pop(0)
         self.taken.append(text)
+        source = message.attachments
+        self.files.append(len(source._files) if isinstance(source, TelegramFiles) else 0)
         return len(self.taken)
 
     async def refuse(self, message: InboundMessage, reason: str) -> None:
         self.refused.append((message.event.message.text, reason))
 
 
-def update(number: int, text: str, chat: int = 42) -> Update:
+def update(number: int, text: str, chat: int = 42, **fields: object) -> Update:
     sender = {"id": chat, "is_bot": False, "first_name": "Ann"}
     where = {"id": chat, "type": "private", "first_name": "Ann"}
-    message = {"message_id": number, "date": 1_700_000_000, "chat": where, "from": sender, "text": text}
+    message = {"message_id": number, "date": 1_700_000_000, "chat": where, "from": sender, "text": text, **fields}
     return Update.de_json({"update_id": 100 + number, "message": message}, None)
+
+
+def picture(number: int, caption: str = "", album: str = "A", chat: int = 42) -> Update:
+    photo = [{"file_id": f"F{number}", "file_unique_id": "u", "width": 1, "height": 1}]
+    return update(number, "", chat, photo=photo, caption=caption, media_group_id=album)
 
 
 class World:
@@ -81,7 +92,16 @@ class World:
         self.clock, self.bot, self.intake = VirtualClock(), PlayedBot(), PlayedIntake()
         bot: Any = self.bot
         reader = Bot("1:x")
-        self.poller = Poller(bot, lambda me: UpdateReader(reader, me, FixedSettings()), self.intake, self.clock)
+        self.moved: list[tuple[int, int]] = []
+        self.move_failures: list[Exception] = []
+        self.poller = Poller(
+            bot, lambda me: UpdateReader(Downloads(reader), me, FixedSettings()), self.intake, self._move, self.clock
+        )
+
+    async def _move(self, old: int, new: int) -> None:
+        if self.move_failures:
+            raise self.move_failures.pop(0)
+        self.moved.append((old, new))
 
 
 @pytest.fixture
@@ -178,6 +198,89 @@ async def test_a_fault_of_the_library_does_not_end_the_loop(world: World, caplog
 
     assert world.intake.taken == ["one"]
     assert "begins anew" in caplog.text
+
+
+async def test_an_album_is_one_message_and_is_not_confirmed_before_it_is_durable(world: World) -> None:
+    world.bot.next.put_nowait([update(1, "before"), picture(2, "which?"), update(3, "other", chat=43)])
+    await settle()
+    assert world.intake.taken == ["before", "other"]
+
+    world.bot.next.put_nowait([picture(2, "which?"), update(3, "other", chat=43), picture(4), update(5, "after")])
+    await world.clock.advance(AGAIN)
+    assert world.intake.taken == ["before", "other"]
+
+    world.bot.next.put_nowait([picture(2, "which?"), update(3, "other", chat=43), picture(4), update(5, "after")])
+    await world.clock.advance(AGAIN)
+
+    assert world.intake.taken == ["before", "other", "which?", "after"]
+    assert world.intake.files == [0, 0, 2, 0]
+    assert [offset for offset, _ in world.bot.polls] == [None, 102, 102, 106]
+    assert [held for _, held in world.bot.polls] == [POLL_SECONDS, 0, 0, POLL_SECONDS]
+
+
+async def test_a_whole_album_waits_for_nothing(world: World) -> None:
+    world.bot.next.put_nowait([picture(number) for number in range(1, 11)])
+    await settle()
+
+    assert world.intake.files == [10]
+
+
+async def test_albums_that_cross_each_other_in_one_chat_stay_apart_and_in_order(world: World) -> None:
+    crossing = [picture(1, "one", "A"), picture(2, "two", "B"), picture(3, "", "A"), picture(4, "", "B")]
+    world.bot.next.put_nowait(crossing)
+    await settle()
+    world.bot.next.put_nowait(crossing)
+    await world.clock.advance(AGAIN)
+
+    assert (world.intake.taken, world.intake.files) == (["one", "two"], [2, 2])
+
+
+async def test_an_album_whose_pictures_trickle_in_is_waited_for_so_long_and_no_longer(world: World) -> None:
+    pictures = [picture(1, "first")]
+    world.bot.next.put_nowait(list(pictures))
+    await settle()
+    while not world.intake.taken:
+        pictures.append(picture(len(pictures) + 1))
+        world.bot.next.put_nowait(list(pictures))
+        await world.clock.advance(AGAIN)
+
+    assert LONGEST <= world.clock.monotonic() < LONGEST + 2 * AGAIN
+    assert world.intake.files[0] in {8, 9}
+
+
+async def test_what_was_held_when_a_process_ended_was_not_confirmed(world: World) -> None:
+    world.bot.next.put_nowait([update(1, "before"), picture(2)])
+    await settle()
+
+    await world.poller.stop()
+
+    assert world.intake.taken == ["before"]
+    assert world.bot.polls[-1] == (102, 0)
+
+
+async def test_a_move_is_remembered_before_any_message_from_there(world: World) -> None:
+    world.move_failures.append(StorageUnavailable("no database"))
+    moved = update(1, "", migrate_from_chat_id=-7)
+    world.bot.next.put_nowait([moved, update(2, "hello")])
+    await settle()
+    assert world.intake.taken == []
+    assert world.poller.health().reason == "messages are not taken: no database"
+
+    await world.clock.advance(0.5)
+
+    assert world.moved == [(-7, 42)]
+    assert world.intake.taken == ["hello"]
+    assert world.poller.health().ok
+
+
+async def test_an_update_with_a_smaller_number_than_those_before_it_is_read(world: World) -> None:
+    """After a quiet week Telegram's numbers begin anew anywhere (Bot API "Update")."""
+    world.bot.next.put_nowait([update(500, "one")])
+    await settle()
+    world.bot.next.put_nowait([update(1, "two")])
+    await settle()
+
+    assert world.intake.taken == ["one", "two"]
 
 
 async def test_stopping_lets_a_batch_end_and_confirms_it(world: World) -> None:
