@@ -18,10 +18,17 @@ from mikan_api.sandbox_mode import SandboxMode
 PATIENCE = 0.25
 """Seconds of waiting that need no word."""
 STARTING = "starting the sandbox…"
+EXPLAIN = 5.0
+"""Seconds of waiting after which it is worth saying what is in the way."""
+LOOK_EVERY = 1.0
 
 
 class StartingExecutor(Executor, Protocol):
     """An executor whose sandbox may still be starting."""
+
+    @property
+    def obstacle(self) -> str:
+        """Why it can't be reached yet; empty if nothing is known to be in the way."""
 
     async def connect(self) -> None:
         """Wait for the sandbox and open the stream; returns at once where it is open.
@@ -88,15 +95,27 @@ class Sandbox:
         connecting = self._connecting
         if connecting is None:
             raise ToolError(self.fault or "There is no sandbox.")
-        patience = asyncio.ensure_future(self._clock.sleep(PATIENCE))
+        telling = [asyncio.ensure_future(self._clock.sleep(PATIENCE))]
         try:
-            await asyncio.wait({connecting, patience}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({connecting, *telling}, return_when=asyncio.FIRST_COMPLETED)
             if not connecting.done():
-                await responder.working(STARTING)
+                telling.append(asyncio.create_task(self._tell(responder)))
             await asyncio.shield(connecting)
         finally:
-            patience.cancel()
+            for task in telling:
+                task.cancel()
+            await asyncio.gather(*telling, return_exceptions=True)
             await responder.working("")
+
+    async def _tell(self, responder: Responder) -> None:
+        """Say that it is waited for and, where that takes long, why."""
+        await responder.working(STARTING)
+        await self._clock.sleep(EXPLAIN - PATIENCE)
+        while True:
+            # What follows the colon is for the log and the model.
+            obstacle = self.executor.obstacle.partition(": ")[0]
+            await responder.working(f"waiting for the sandbox: {obstacle}" if obstacle else STARTING)
+            await self._clock.sleep(LOOK_EVERY)
 
     async def aclose(self) -> None:
         """Let go of the sandbox, and end what still runs in it for us."""

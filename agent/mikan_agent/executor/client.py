@@ -31,9 +31,6 @@ _MOST_DELAY = 1.0
 _KILL_BOUND = 8.0
 """Seconds beyond the grace within which the helper has ended a run or will never have."""
 
-OnWaiting = Callable[[str], None]
-"""Told why the sandbox can't be reached yet, each time an attempt fails."""
-
 
 class HelperExecutor(PlacedExecutor):
     """Executor over a helper. Opens its stream at first use, and again after a loss."""
@@ -46,7 +43,6 @@ class HelperExecutor(PlacedExecutor):
         *,
         start_timeout: float = START_TIMEOUT,
         silence: float = SILENCE,
-        on_waiting: OnWaiting | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] | None = None,
     ) -> None:
@@ -54,7 +50,6 @@ class HelperExecutor(PlacedExecutor):
         self._dialer = dialer
         self._start_timeout = start_timeout
         self._silence = silence
-        self._on_waiting = on_waiting
         self._sleep = sleep
         self._clock = clock
         self._connection: Connection | None = None
@@ -62,6 +57,8 @@ class HelperExecutor(PlacedExecutor):
         self._runs: dict[ExecId, Exchange] = {}
         self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.obstacle = ""
+        """Why the sandbox can't be reached yet; empty while nothing is in the way."""
 
     async def connect(self) -> None:
         """Open the stream ahead of its first use, waiting for a sandbox that is still starting.
@@ -175,12 +172,14 @@ class HelperExecutor(PlacedExecutor):
             if self._closed:
                 raise ExecutorUnavailable("this executor has been closed")
             try:
-                return await Connection.greet(await self._dialer.dial(), self._silence)
+                connection = await Connection.greet(await self._dialer.dial(), self._silence)
             except ExecutorUnavailable as error:
+                self.obstacle = str(error)
                 if clock() + delay >= deadline:
                     raise
-                if self._on_waiting is not None:
-                    self._on_waiting(str(error))
+            else:
+                self.obstacle = ""
+                return connection
             await self._sleep(delay)
             delay = min(delay * 1.5, _MOST_DELAY)
 

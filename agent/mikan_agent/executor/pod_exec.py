@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
-from mikan_agent.executor.client import START_TIMEOUT, HelperExecutor, OnWaiting
+from mikan_agent.executor.client import START_TIMEOUT, HelperExecutor
 from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable
 from mikan_agent.executor.paths import PathContext
 from mikan_agent.executor.ports import ExecutorConfig
@@ -203,8 +203,6 @@ def pod_executor(
     path_context: PathContext,
     *,
     start_timeout: float = START_TIMEOUT,
-    on_waiting: OnWaiting | None = None,
 ) -> HelperExecutor:
-    """The Executor of a sandbox pod; ``on_waiting`` hears why the pod can't be reached yet."""
-    dialer = PodDialer(server, target)
-    return HelperExecutor(dialer, config, path_context, start_timeout=start_timeout, on_waiting=on_waiting)
+    """The Executor of a sandbox pod."""
+    return HelperExecutor(PodDialer(server, target), config, path_context, start_timeout=start_timeout)

@@ -45,14 +45,18 @@ async def until_count(executor: HelperExecutor, mark: str, count: int) -> None:
 
 
 async def test_waits_for_a_pod_that_is_starting(make_sandbox: Any) -> None:
-    reasons: list[str] = []
-    sandbox = make_sandbox("debian")
-    executor = sandbox.executor(on_waiting=reasons.append)
+    reasons: set[str] = set()
+    executor = make_sandbox("debian").executor()
 
-    assert (await executor.exec(ExecRequest(command="echo up"))).stdout == b"up\n"
+    running = asyncio.create_task(executor.exec(ExecRequest(command="echo up")))
+    while not running.done():
+        reasons.add(executor.obstacle)
+        await asyncio.sleep(0.02)
     await executor.aclose()
 
+    assert running.result().stdout == b"up\n"
     assert any("(yet)" in reason for reason in reasons)
+    assert executor.obstacle == ""
 
 
 async def test_pod_that_is_not_there_is_named(make_sandbox: Any, api_server: Any, cluster: Any) -> None:

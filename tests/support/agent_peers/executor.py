@@ -43,6 +43,11 @@ class MemoryExecutor:
         """The root."""
         return ROOT
 
+    @property
+    def obstacle(self) -> str:
+        """Nothing is in the way."""
+        return ""
+
     async def connect(self) -> None:
         """Nothing to wait for."""
         self.connects += 1

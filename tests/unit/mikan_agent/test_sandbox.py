@@ -10,7 +10,7 @@ from mikan_agent.exceptions import ToolError
 from mikan_agent.executor.exceptions import ExecutorUnavailable
 from mikan_agent.harness.responder import Responder
 from mikan_agent.outbox import Outbox
-from mikan_agent.sandbox import PATIENCE, STARTING, Sandbox
+from mikan_agent.sandbox import EXPLAIN, PATIENCE, STARTING, Sandbox
 from mikan_api.responder import ResponderOperation, Working
 from mikan_api.sandbox_mode import parse_sandbox_mode
 
@@ -24,6 +24,11 @@ class StartingMemory(MemoryExecutor):
         super().__init__()
         self.gate = asyncio.Event()
         self.fault: ExecutorUnavailable | None = None
+        self.in_the_way = ""
+
+    @property
+    def obstacle(self) -> str:
+        return self.in_the_way
 
     async def connect(self) -> None:
         await super().connect()
@@ -59,6 +64,25 @@ async def test_a_sandbox_that_takes_its_time_is_announced_until_it_is_there() ->
     s.executor.gate.set()
     await waiting
     assert s.said() == [Working(label=STARTING), Working()]
+
+
+async def test_a_sandbox_that_takes_long_is_announced_with_what_is_in_the_way() -> None:
+    s = Scene()
+    s.executor.in_the_way = "the Kubernetes API server can't be reached: [Errno 111] 10.97.0.1"
+    waiting = asyncio.create_task(s.sandbox.ready(s.responder))
+    await s.clock.advance(EXPLAIN - 0.1)
+    assert s.said() == [Working(label=STARTING)]
+    await s.clock.advance(0.1)
+    s.executor.in_the_way = "the sandbox s-x is not running (yet): no container"
+    await s.clock.advance(60)
+    s.executor.gate.set()
+    await waiting
+    assert [o.label for o in s.said() if isinstance(o, Working)] == [
+        STARTING,
+        "waiting for the sandbox: the Kubernetes API server can't be reached",
+        "waiting for the sandbox: the sandbox s-x is not running (yet)",
+        "",
+    ]
 
 
 async def test_all_who_wait_share_one_connection_and_one_who_leaves_ends_nothing() -> None:

@@ -20,9 +20,12 @@ class Time:
     def __init__(self) -> None:
         self.now = 0.0
         self.slept: list[float] = []
+        self.sleeping: Callable[[], None] = lambda: None
+        """Called with each pause."""
 
     async def sleep(self, seconds: float) -> None:
         """Move on."""
+        self.sleeping()
         self.slept.append(seconds)
         self.now += seconds
 
@@ -68,13 +71,12 @@ def greet() -> DuplexStream:
     return Greeting(framing.build(Kind.HELLO, 0, b'{"protocol": 1, "version": "test"}'))
 
 
-def executor(dialer: Attempts, time: Time, said: list[str]) -> HelperExecutor:
+def executor(dialer: Attempts, time: Time) -> HelperExecutor:
     return HelperExecutor(
         dialer,
         HOST_CONFIG,
         PathContext(PurePosixPath("/workspace")),
         start_timeout=30,
-        on_waiting=said.append,
         sleep=time.sleep,
         clock=lambda: time.now,
     )
@@ -82,18 +84,20 @@ def executor(dialer: Attempts, time: Time, said: list[str]) -> HelperExecutor:
 
 async def test_waits_with_growing_pauses_and_says_why() -> None:
     time, said = Time(), list[str]()
-    waiting = executor(Attempts(refuse("no pod"), refuse("no container"), lambda: Greeting(b""), greet), time, said)
+    waiting = executor(Attempts(refuse("no pod"), refuse("no container"), lambda: Greeting(b""), greet), time)
+    time.sleeping = lambda: said.append(waiting.obstacle)
 
     await waiting.connect()
     await waiting.aclose()
 
     assert said == ["no pod", "no container", "the stream to the sandbox helper ended before it said hello"]
+    assert waiting.obstacle == ""
     assert time.slept == pytest.approx([0.03, 0.045, 0.0675])
 
 
 async def test_gives_up_at_the_deadline_with_the_last_reason() -> None:
     time = Time()
-    waiting = executor(Attempts(refuse("no pod")), time, [])
+    waiting = executor(Attempts(refuse("no pod")), time)
 
     with pytest.raises(ExecutorUnavailable, match="no pod"):
         await waiting.connect()
@@ -104,7 +108,7 @@ async def test_gives_up_at_the_deadline_with_the_last_reason() -> None:
 
 async def test_one_stream_serves_until_it_ends() -> None:
     dialer = Attempts(greet)
-    waiting = executor(dialer, Time(), [])
+    waiting = executor(dialer, Time())
 
     await waiting.connect()
     await waiting.connect()
