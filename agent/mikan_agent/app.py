@@ -30,14 +30,18 @@ from mikan_agent.records.log import PlatformLog
 from mikan_agent.runtime import Runtime
 from mikan_agent.sandbox import Sandbox, StartingExecutor
 from mikan_agent.session_runners import SessionRunners
+from mikan_agent.sessions.search import HistorySearch
 from mikan_agent.sessions.store import SessionStore
+from mikan_agent.skills.office_skills import OfficeSkills
 from mikan_agent.subagents.profiles import OfficeProfiles
 from mikan_agent.subagents.subagents import Subagents
 from mikan_agent.tokens import TokenFile
 from mikan_agent.tools.attach import AttachTool
 from mikan_agent.tools.bash import BashTool
 from mikan_agent.tools.edit import EditTool
+from mikan_agent.tools.history import HistoryTool
 from mikan_agent.tools.read import ReadTool
+from mikan_agent.tools.skill import SkillTool
 from mikan_agent.tools.subagent import SubagentTool
 from mikan_agent.tools.write import WriteTool
 from mikan_agent.transfers import HttpTransfers
@@ -95,7 +99,9 @@ class Agent:
             config.sandbox_mode, make_executor or pod_executor_for(config, self.office), self._clock
         )
         self._models = HttpModelClient(config.models_url, TokenFile(config.tokens / names.TOKEN_FILE_MODELS))
-        tools = (ReadTool(), BashTool(), EditTool(), WriteTool(), AttachTool(), SubagentTool())
+        skills = OfficeSkills(self.office, workspace)
+        own_work = (SubagentTool(), SkillTool(skills), HistoryTool(HistorySearch(history)))
+        tools = (ReadTool(), BashTool(), EditTool(), WriteTool(), AttachTool(), *own_work)
         services = Services(
             office=self.office,
             models=self._models,
@@ -103,6 +109,7 @@ class Agent:
             subagents=Subagents(self._models, self._clock, retries or Retries(), OfficeProfiles(workspace).read),
             sandbox=self._sandbox,
             memories=OfficeMemories(self.office, workspace),
+            skills=skills,
             files=attachments,
             log=self._log,
             uploads=lambda run: RunUploads(run.responder, self._transfers),

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -113,10 +114,18 @@ class ConfinedDirectory:
             file.flush()
             os.fsync(descriptor)
 
-    def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted."""
-        with self._walk(segments(path) if path else ()) as descriptor, translated(path):
-            return sorted(os.listdir(descriptor))
+    def names(self, path: str = "", limit: int | None = None) -> list[str]:
+        """Names in a directory, sorted.
+
+        Raises:
+            TooLarge: it has more than ``limit``.
+        """
+        below, most = segments(path) if path else (), None if limit is None else limit + 1
+        with self._walk(below) as descriptor, translated(path), os.scandir(descriptor) as entries:
+            found = sorted(entry.name for entry in islice(entries, most))
+        if limit is not None and len(found) > limit:
+            raise TooLarge(f"{path!r} holds more than {limit} names")
+        return found
 
     def mkdir(self, path: str = "") -> None:
         """Make a directory and those above it; what exists stays.

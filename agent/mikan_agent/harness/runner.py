@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mikan_agent.clock import Clock, unix_ms
+from mikan_agent.confined import ConfinedDirectory
 from mikan_agent.exceptions import BudgetExceeded, ModelError, RunawayLoop
 from mikan_agent.harness import faults
 from mikan_agent.harness.budgets import Spending
 from mikan_agent.harness.hooks import Blocked, Hooks, NoHooks, Origin, Start
 from mikan_agent.harness.model_calls import ModelCalls, Retries
 from mikan_agent.harness.models_client import ModelClient
-from mikan_agent.harness.prompt import SILENT, Memory, Surroundings, build_system_prompt
+from mikan_agent.harness.prompt import MAX_USERS, SILENT, Memory, Surroundings, build_system_prompt
 from mikan_agent.harness.settle import settled
+from mikan_agent.harness.steady_time import SteadyTime
 from mikan_agent.harness.toolbox import Toolbox
 from mikan_agent.harness.transcript import Transcript
 from mikan_agent.harness.turn import Turn
@@ -33,10 +35,12 @@ from mikan_agent.sessions.chat_history import catch_up, keep_out
 from mikan_agent.sessions.form import Mark
 from mikan_agent.sessions.model_choice import note_model
 from mikan_agent.sessions.session import Session
+from mikan_agent.skills.place import Place
+from mikan_agent.skills.skill import SkillIndex
 from mikan_agent.subagents.subagents import Parent, Subagents
 from mikan_agent.tools.tool import Delegate, ToolContext, Uploads
 from mikan_api.layout import Office
-from mikan_api.messaging import Attachment
+from mikan_api.messaging import Attachment, Author
 from mikan_api.responder import MAX_TEXT, DeleteResponse, ReplaceResponse, RunFinished, RunOutcome, RunStarted
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import DoorPolicy
@@ -54,6 +58,13 @@ class Memories(Protocol):
 
     async def read(self, policy: DoorPolicy) -> Sequence[Memory]:
         """Each MEMORY.md that the policy lets this office see, bounded; a file that cannot be read is left out."""
+
+
+class Skills(Protocol):
+    """Knows what skills there are."""
+
+    async def index(self, policy: DoorPolicy, packages: Sequence[Place] = ()) -> SkillIndex:
+        """Each skill that the policy lets this office see, and which cannot be used."""
 
 
 class Files(Protocol):
@@ -82,6 +93,7 @@ class Services:
     subagents: Subagents
     sandbox: Sandbox
     memories: Memories
+    skills: Skills
     files: Files
     log: PlatformLog
     uploads: UploadsFor
@@ -101,6 +113,8 @@ class SessionRunner:
         self._hooks: Hooks = NoHooks()
         self._toolbox = services.toolbox
         self._transcript = Transcript(session)
+        self._time = SteadyTime()
+        self._people: dict[str, Author] = {}
 
     async def run(self, run: ActiveRun) -> RunFinished:
         """Carry out a run to its end, whatever happens; says everything but the `RunFinished` that it returns.
@@ -203,10 +217,22 @@ class SessionRunner:
             scheduled=request.kind == "scheduled",
             office=services.office.directory,
             history=services.office.history,
-            now=services.clock.now(),
+            now=self._time.tell(services.clock.now()),
             memories=await services.memories.read(request.door_policy),
+            skills=await services.skills.index(request.door_policy, self._packages()),
+            people=self._met(request.info.users),
         )
         return Start(build_system_prompt(surroundings), request.event.message.text, _origin(run))
+
+    def _packages(self) -> list[Place]:
+        brought = self._loaded.skills if self._loaded is not None else ()
+        return [Place(ConfinedDirectory(one.directory), one.shown) for one in brought]
+
+    def _met(self, users: Sequence[Author]) -> list[Author]:
+        """Everybody who was named since this session was opened: a platform may name only who writes."""
+        for user in users:
+            self._people[user.id] = user
+        return list(self._people.values())[-MAX_USERS:]
 
     async def _begin(self, run: ActiveRun, prompt: str) -> None:
         """Record the message, then tell that the run has started."""
@@ -232,7 +258,7 @@ class SessionRunner:
             pictures=await services.files.pictures(request.event.message.attachments),
         )
         known = max(request.log_number, session.known_log or 0)
-        await session.append_message(message, Mark(request.run_id, known))
+        await session.append_message(message, Mark(request.run_id, known, request.kind == "scheduled"))
 
     async def _blocked(self, run: ActiveRun, reason: str) -> RunFinished:
         run.phase = Phase.ENDING

@@ -15,6 +15,7 @@ from mikan_agent.harness.responder import Responder
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
 from mikan_agent.tools.tool import (
+    HostTool,
     Tool,
     ToolContext,
     ToolOutput,
@@ -76,9 +77,13 @@ class Toolbox:
             tool, arguments = self._checked(call, fault)
             label = tool.label(arguments)
             await responder.tool_status(call.id, label, "running")
-            await self._sandbox.ready(responder)
+            if not isinstance(tool, HostTool):
+                await self._sandbox.ready(responder)
             with around(Step.TOOL_RUN):
-                output = await tool.run(arguments, replace(context(), progress=progress))
+                if isinstance(tool, HostTool):
+                    output = await tool.answer(arguments)
+                else:
+                    output = await tool.run(arguments, replace(context(), progress=progress))
             failed = output.failed
         except (ToolError, ExecutorError, TransferFailed) as error:
             output = text_output(f"{error}. {_UNKNOWN}" if isinstance(error, ConnectionLost) else str(error))

@@ -25,10 +25,19 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     """The run whose message this is; empty: it is no run's."""
     log: int = 0
     """The session knows the platform log up to this number."""
+    event: bool = False
+    """The run is a scheduled event's: its message is not in the log."""
+
+    @property
+    def of_message(self) -> bool:
+        """Whether it is on a message that the log has as well."""
+        return bool(self.run and self.log and not self.event)
 
     def to_json(self) -> dict[str, object]:
         """The form on disk."""
-        return ({"run": self.run} if self.run else {}) | {"log": self.log}
+        form: dict[str, object] = {"run": self.run} if self.run else {}
+        form["log"] = self.log
+        return form | ({"event": True} if self.event else {})
 
 
 def mark_of(raw: Mapping[str, object]) -> Mark | None:
@@ -39,7 +48,7 @@ def mark_of(raw: Mapping[str, object]) -> Mark | None:
     log = value.get("log")
     if not isinstance(log, int) or isinstance(log, bool) or log < 0:
         log = 0
-    return Mark(text_field(value, "run"), log)
+    return Mark(text_field(value, "run"), log, value.get("event") is True)
 
 
 @dataclass(frozen=True, slots=True)

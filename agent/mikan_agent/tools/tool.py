@@ -4,6 +4,7 @@ A tool's errors for the model are `ToolError`s and `ExecutorError`s: both become
 run. Everything else is our fault and is logged.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -109,6 +110,22 @@ class Tool(Protocol):
         Raises:
             ToolError, ExecutorError: told to the model.
         """
+
+
+class HostTool(ABC):
+    """Base of tools that work in this process alone: no call of theirs waits for a sandbox."""
+
+    @abstractmethod
+    async def answer(self, arguments: Any) -> ToolOutput:
+        """Do it.
+
+        Raises:
+            ToolError: told to the model.
+        """
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """The same, as `Tool` has it."""
+        return await self.answer(arguments)
 
 
 def parse_arguments(tool: Tool, arguments: dict[str, JsonValue]) -> ToolArguments:

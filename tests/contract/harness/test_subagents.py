@@ -47,7 +47,7 @@ async def test_a_task_is_done_apart_and_only_its_result_comes_back(stage: OpenSt
         assert [m["role"] for m in first["messages"]] == ["system", "user"]
         assert first["messages"][1]["content"] == "Count the files."
         assert "secret question" not in json.dumps(first)
-        assert [tool["function"]["name"] for tool in first["tools"]] == ["read", "bash", "edit", "write"]
+        assert [tool["function"]["name"] for tool in first["tools"]] == ["read", "bash", "edit", "write", "history"]
         result = await result_of(s)
         assert (result.text, result.is_error) == ("There are 3.", False)
         assert isinstance(result.details, dict)
@@ -109,7 +109,7 @@ async def test_with_a_schema_the_answer_is_exactly_json(stage: OpenStage) -> Non
         (
             {"profile": "analysis-only", "tools": ["bash"]},
             [],
-            "The subagent ended with failed: The profile analysis-only does not grant: bash. It may have: read.",
+            "The subagent ended with failed: The profile analysis-only does not grant: bash. It may have: read,",
         ),
         ({"outputSchema": {"type": "x"}}, [], "The subagent ended with failed: the schema is not valid at $.type"),
     ],
@@ -131,7 +131,7 @@ async def test_a_subagent_can_not_start_another(stage: OpenStage) -> None:
         await s.gateway.deliver(run_request())
         await s.gateway.finished("r1")
         told = s.models.requests[2]["messages"][-1]
-        assert told["content"] == "There is no tool 'subagent'. There are: read, bash, edit, write."
+        assert told["content"] == "There is no tool 'subagent'. There are: read, bash, edit, write, history."
 
 
 async def test_a_subagents_calls_count_for_its_parent(stage: OpenStage) -> None:
