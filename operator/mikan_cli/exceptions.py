@@ -7,7 +7,8 @@
         ├── ClusterUnusable    kubectl is missing, refused, or finds no release
         ├── ConsoleUnreachable the console does not answer (any more); worth another try
         ├── ConsoleRefused     the console answered that it won't
-        └── NoAnswer           the time is up
+        ├── NoAnswer           the time is up
+        └── PackageUnusable    a package, or the list of them, is not as it must be
 """
 
 from mikan_api.exceptions import MikanError
@@ -35,3 +36,7 @@ class ConsoleRefused(CliError):
 
 class NoAnswer(CliError):
     """Nothing, or not all of it, came in time."""
+
+
+class PackageUnusable(CliError):
+    """A package can't be had or used, or the list of packages can't be changed."""

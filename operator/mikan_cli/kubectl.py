@@ -57,19 +57,29 @@ async def read_console_token(release: Release) -> str:
 
 
 async def _run(arguments: Sequence[str], release: Release, doing: str) -> bytes:
-    process = await _spawn(arguments)
-    out, err = await process.communicate()
-    if process.returncode:
-        raise explain(err.decode(errors="replace"), release, doing)
+    code, out, err = await call(arguments)
+    if code:
+        raise explain(err, release, doing)
     return out
 
 
-async def _spawn(arguments: Sequence[str]) -> asyncio.subprocess.Process:
+async def call(arguments: Sequence[str], stdin: bytes = b"") -> tuple[int, bytes, str]:
+    """Have kubectl do something; its exit code and what it printed on both streams.
+
+    Raises:
+        ClusterUnusable: there is no kubectl.
+    """
+    process = await _spawn(arguments, asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL)
+    out, err = await process.communicate(stdin or None)
+    return process.returncode or 0, out, err.decode(errors="replace")
+
+
+async def _spawn(arguments: Sequence[str], stdin: int = asyncio.subprocess.DEVNULL) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             program(),
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             # Ctrl-C in the terminal is for us to handle: it must not cut the connection.
@@ -82,16 +92,18 @@ async def _spawn(arguments: Sequence[str]) -> asyncio.subprocess.Process:
         ) from None
 
 
-def explain(stderr: str, release: Release, doing: str) -> ClusterUnusable:
-    """What kubectl's complaint means for somebody who wants to chat."""
+CHAT_RIGHTS = "Ask an admin for `get` on that Secret and on pods, and for `create` on pods/portforward."
+
+
+def explain(stderr: str, release: Release, doing: str, rights: str = CHAT_RIGHTS) -> ClusterUnusable:
+    """What kubectl's complaint means for somebody; ``rights``: what to ask for where something is forbidden."""
     last = next((line for line in reversed(stderr.strip().splitlines()) if line.strip()), "no reason given")
     low = stderr.lower()
     if "notfound" in low or "not found" in low:
         step = "See which releases there are with `helm list --all-namespaces`; then use --release and --namespace."
         return ClusterUnusable(f"there is no {release} ({last})", step)
     if "forbidden" in low:
-        step = "Ask an admin for `get` on that Secret and on pods, and for `create` on pods/portforward."
-        return ClusterUnusable(f"you may not {doing} ({last})", step)
+        return ClusterUnusable(f"you may not {doing} ({last})", rights)
     if "unauthorized" in low or "must be logged in" in low:
         return ClusterUnusable(f"the cluster does not accept your credentials ({last})", "Log in to the cluster again.")
     step = "Check the cluster with `kubectl cluster-info`."

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console as RichConsole
 
 from mikan_api.exceptions import InvalidValue
+from mikan_cli import ext
 from mikan_cli.chat import Chat, Person
 from mikan_cli.console import Console, FixedUrl, Transport
 from mikan_cli.display import Display, PlainDisplay, TerminalDisplay
@@ -19,6 +20,7 @@ from mikan_cli.kubectl import PortForward, Release, read_console_token
 from mikan_cli.lines import LineReader
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Talk to mikan from a terminal.")
+app.add_typer(ext.app, name="ext")
 
 HINT = "Type a message; /new starts over, /model shows the model. Ctrl-C stops an answer, Ctrl-D leaves."
 
