@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from mikan_api.identity import OfficeAddress, OfficeKey, Platform
-from mikan_api.messaging import Attachment, ConversationEvent, ConversationKind, ConversationMessage, MessagingInfo, TrustModel
+from mikan_api.messaging import (
+    Attachment,
+    ConversationEvent,
+    ConversationKind,
+    ConversationMessage,
+    MessagingInfo,
+    TrustModel,
+)
 from mikan_api.responder import ResponderOperation
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Budgets, DoorPolicy, Llm, Settings
@@ -24,6 +31,8 @@ class Target:
     conversation_id: str
     thread_id: str | None = None
     reply_to: str | None = None
+    session_key: SessionKey | None = None
+    """The session that it comes from: noted in the office's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,7 @@ class RunRecord:
     def target(self) -> Target:
         """Where its answer goes."""
         message = self.event.message
-        return Target(self.event.conversation_id, message.thread_id, message.id or None)
+        return Target(self.event.conversation_id, message.thread_id, message.id or None, self.session_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ class Outbox:
             text=text,
             attachments=attachments,
             time=datetime.now(UTC),
+            session_key=target.session_key,
         )
         await self._log_posted(office, message)
 

@@ -67,7 +67,8 @@ def accept_message(connection: Connection, message: InboundMessage, run_id: str 
         mine = (messages.c.office == office) & (messages.c.number == number)
         connection.execute(update(messages).where(mine).values(run_id=run_id))
         return Accepted(number, run_id, None, run)
-    entry = LogEntry(number=number, message=message.event.message)
+    event = message.event
+    entry = LogEntry(number=number, message=event.message.model_copy(update={"session_key": event.session_key}))
     _insert(connection, office, entry, message.app, message.team, run_id, now)
     return Accepted(number, run_id, entry, run)
 

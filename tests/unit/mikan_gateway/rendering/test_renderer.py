@@ -197,6 +197,7 @@ async def test_a_long_answer_is_split_and_every_part_is_logged(stage: Stage) -> 
 
     assert stage.platform.shown() == ["a" * 60, "b" * 60, "c" * 60]
     assert stage.log.lines == [("m1", "a" * 60), ("m2", "b" * 60), ("m3", "c" * 60)]
+    assert {message.session_key for message in stage.log.messages} == {stage.run.session_key}
 
 
 async def test_parts_that_an_answer_does_not_need_are_deleted(stage: Stage) -> None:

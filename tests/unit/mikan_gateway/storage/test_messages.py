@@ -66,14 +66,15 @@ async def test_posting_to_an_office_without_messages_is_an_error(database: Datab
         await database.write(lambda connection: log_bot_message(connection, key_of(), posted("p1"), 2.0))
 
 
-async def test_the_log_comes_back_as_it_was_in_batches(database: Database) -> None:
+async def test_the_log_comes_back_as_it_was_in_batches_with_each_messages_session(database: Database) -> None:
     texts = ["plain", "nul \0 and ünïcode 🎉", "x" * 500, "last"]
     for n, text in enumerate(texts):
-        await _accept(database, inbound(message_id=f"m{n}", text=text))
+        await _accept(database, inbound(message_id=f"m{n}", text=text, session="C1:7"))
     entries = await _log(database, key_of())
+    messages = [inbound(message_id=f"m{n}", text=text).event.message for n, text in enumerate(texts)]
     assert entries == tuple(
-        LogEntry(number=n + 1, message=inbound(message_id=f"m{n}", text=text).event.message)
-        for n, text in enumerate(texts)
+        LogEntry(number=n, message=message.model_copy(update={"session_key": "C1:7"}))
+        for n, message in enumerate(messages, start=1)
     )
     assert [entry.number for entry in await _log(database, key_of(), after=1, limit=2)] == [2, 3]
     assert [entry.number for entry in await _log(database, key_of(), after=2, size=100)] == [3]
