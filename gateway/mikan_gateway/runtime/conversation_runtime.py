@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -21,7 +22,7 @@ from mikan_gateway.runtime.keeper import OfficeKeeper
 from mikan_gateway.runtime.output import BlobBin, OutputPump
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.incarnations import Incarnation, current_incarnations
-from mikan_gateway.storage.messages import Accepted, accept_message, log_bot_message
+from mikan_gateway.storage.messages import Accepted, accept_message, last_number, log_bot_message
 from mikan_gateway.storage.operations import StoredOperation, outputs
 from mikan_gateway.storage.runs import StoredRun, add_run, request_stop, runs_with_output, unfinished_runs
 
@@ -158,7 +159,12 @@ class ConversationRuntime:
                 await self._stop(work, item)
         undelivered = [item.run.run_id for item in queued if not item.under_way and item.run.run_id in work.items]
         await self.desk.end_undelivered(work, undelivered)
-        await self._database.write(lambda connection: add_run(connection, reset), self._queue_reset, Step.RESET_COMMIT)
+
+        def store(connection: Connection) -> StoredRun:
+            # What was written before it is none of the fresh session's business.
+            return add_run(connection, replace(reset, number=last_number(connection, office)))
+
+        await self._database.write(store, self._queue_reset, Step.RESET_COMMIT)
 
     def busy(self, office: OfficeKey) -> int:
         """How many sessions of an office have a run under way or queued."""

@@ -269,7 +269,7 @@ class AgentDesk:
             return None
         if not item.is_run:
             item.delivered_to = incarnation
-            return Reset(id=item.run.run_id, session_key=item.run.session_key)
+            return Reset(id=item.run.run_id, session_key=item.run.session_key, log_number=item.run.number)
         if item.run.stop_requested:
             self._aside(self._end_stopped(work, item.run.run_id))
             return None
