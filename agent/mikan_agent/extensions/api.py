@@ -51,7 +51,12 @@ from mikan_agent.extensions.ports import (
 from mikan_agent.extensions.registry import Disposer, Registry
 from mikan_agent.extensions.schedules import Schedules
 from mikan_agent.extensions.secrets import Secrets
-from mikan_agent.extensions.tools import ExtensionTool, ToolFunction
+from mikan_agent.extensions.tools import (
+    HostExtensionTool,
+    HostFunction,
+    SandboxExtensionTool,
+    SandboxFunction,
+)
 from mikan_agent.subagents.request import SubagentRequest, SubagentResult, SubagentStatus
 from mikan_agent.tools.tool import ToolArguments, ToolContext, ToolOutput
 
@@ -233,28 +238,44 @@ class ExtensionApi:
         name: str,
         description: str,
         arguments: type[ToolArguments],
-        run: ToolFunction,
+        run: HostFunction,
         *,
         parallel: bool = False,
     ) -> None:
-        """Offer the model a tool. A name that is built in or taken is left out, which the log says.
+        """Offer the model a tool that works in this process. A name that is built in or taken is left out, and logged.
 
         Args:
             name: what the model calls it by.
             description: what the model reads of it.
             arguments: a model of its arguments, whose fields have descriptions.
-            run: coroutine function ``(arguments, context)`` that returns a text or a `ToolOutput`. What the model can
-                act on is raised as `ToolError`; commands run in the office's sandbox through ``context.executor``.
+            run: coroutine function ``(arguments)`` that returns a text or a `ToolOutput`. What the model can act on is
+                raised as `ToolError`.
             parallel: it changes nothing, so that calls of it may run at the same time.
 
         Raises:
             RegistrationRefused: no such name, no model of arguments, or no coroutine function.
         """
-        if not (isinstance(arguments, type) and issubclass(arguments, ToolArguments)):
-            raise RegistrationRefused(f"the arguments of the tool {name} are no subclass of ToolArguments")
-        if not callable(run) or not is_async(run):
-            raise RegistrationRefused(f"the tool {name} has no coroutine function (async def)")
-        self._registry.add_tool(ExtensionTool(self._extension, name, description, arguments, run, parallel))
+        _check_tool(name, arguments, run)
+        tool = HostExtensionTool(self._extension, name, description, arguments, parallel, run)
+        self._registry.add_tool(tool)
+
+    def register_sandbox_tool(
+        self,
+        name: str,
+        description: str,
+        arguments: type[ToolArguments],
+        run: SandboxFunction,
+        *,
+        parallel: bool = False,
+    ) -> None:
+        """Offer the model a tool that uses the office's sandbox; each call waits until that is there.
+
+        As `register_tool`, but ``run`` takes ``(arguments, context)``: ``context.executor`` runs commands and moves
+        files in the sandbox.
+        """
+        _check_tool(name, arguments, run)
+        tool = SandboxExtensionTool(self._extension, name, description, arguments, parallel, run)
+        self._registry.add_tool(tool)
 
     def register_command(self, name: str, description: str, handler: CommandFunction, *, usage: str = "") -> None:
         """Answer ``/name`` in the chat, in any case, with no model. Built-in commands and earlier ones of a name win.
@@ -319,6 +340,13 @@ class ExtensionApi:
 
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def _check_tool(name: str, arguments: object, run: object) -> None:
+    if not (isinstance(arguments, type) and issubclass(arguments, ToolArguments)):
+        raise RegistrationRefused(f"the arguments of the tool {name} are no subclass of ToolArguments")
+    if not callable(run) or not is_async(run):
+        raise RegistrationRefused(f"the tool {name} has no coroutine function (async def)")
 
 
 def _made(directory: Path) -> Path:

@@ -9,37 +9,36 @@ from mikan_agent.exceptions import ToolError, TransferFailed
 from mikan_agent.executor.exceptions import ExecutorError
 from mikan_agent.extensions.exceptions import WrongResult
 from mikan_agent.extensions.extension import Extension
-from mikan_agent.tools.tool import ToolArguments, ToolContext, ToolOutput, one_line, text_output
+from mikan_agent.tools.tool import HostTool, ToolArguments, ToolContext, ToolOutput, one_line, text_output
 
-ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[str | ToolOutput]]
+Answer: TypeAlias = Awaitable[str | ToolOutput]
+HostFunction: TypeAlias = Callable[[Any], Answer]
+SandboxFunction: TypeAlias = Callable[[Any, ToolContext], Answer]
 
 NAME = r"[a-zA-Z0-9_-]{1,64}"
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionTool:
-    """Implements `mikan_agent.tools.tool.Tool`."""
-
+@dataclass(frozen=True)
+class _Described:
     extension: Extension
     name: str
     description: str
     arguments: type[ToolArguments]
-    function: ToolFunction
-    parallel: bool = False
+    parallel: bool
 
     def label(self, arguments: ToolArguments) -> str:
         """One line for the status of this call."""
         return one_line(arguments.label or self.name)
 
-    async def run(self, arguments: ToolArguments, context: ToolContext) -> ToolOutput:
-        """Run the extension's function. What it may take is for the run's budget and ``stop`` to say.
+    async def _output(self, answer: Callable[[], Answer]) -> ToolOutput:
+        """What the extension's function gives. How long it may take is for the run's budget and ``stop`` to say.
 
         Raises:
             ToolError: what the function told the model, or that it broke.
             ExecutorError, TransferFailed: of the sandbox and the gateway, as they are.
         """
         try:
-            return _output(await self.function(arguments, context))
+            return _checked(await answer())
         except (ToolError, ExecutorError, TransferFailed, asyncio.CancelledError):
             raise
         except BaseException as error:  # noqa: BLE001  an extension breaks nothing else
@@ -49,7 +48,32 @@ class ExtensionTool:
             ) from None
 
 
-def _output(result: object) -> ToolOutput:
+@dataclass(frozen=True)
+class HostExtensionTool(_Described, HostTool):
+    """A tool that works in this process; no call of it waits for a sandbox."""
+
+    function: HostFunction
+
+    async def answer(self, arguments: ToolArguments) -> ToolOutput:
+        """Run the extension's function."""
+        return await self._output(lambda: self.function(arguments))
+
+
+@dataclass(frozen=True)
+class SandboxExtensionTool(_Described):
+    """A tool that uses the office's sandbox; implements `mikan_agent.tools.tool.Tool`."""
+
+    function: SandboxFunction
+
+    async def run(self, arguments: ToolArguments, context: ToolContext) -> ToolOutput:
+        """Run the extension's function."""
+        return await self._output(lambda: self.function(arguments, context))
+
+
+ExtensionTool: TypeAlias = HostExtensionTool | SandboxExtensionTool
+
+
+def _checked(result: object) -> ToolOutput:
     match result:
         case str():
             return text_output(result)

@@ -141,7 +141,7 @@ BOARD = """
     def activate(api):
         notes = api.paths.data_dir / "board"
 
-        async def add(arguments, context):
+        async def add(arguments):
             if not arguments.title:
                 raise ToolError("It needs a title.")
             with notes.open("a") as file:

@@ -5,24 +5,25 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from agent_peers.executor import MemoryExecutor
+from agent_peers.executor import ROOT, MemoryExecutor
 from extension_world import ADDRESS, ORIGIN, SHORT, ExtensionWorld
 from mikan_agent.exceptions import ToolError
+from mikan_agent.executor.exceptions import ExecutorError
 from mikan_agent.extensions.loader import LoadedExtensions
 from mikan_agent.messages import text_of
 from mikan_agent.subagents.request import SubagentRequest
-from mikan_agent.tools.tool import ToolContext, parse_arguments, schema
+from mikan_agent.tools.tool import HostTool, ToolContext, parse_arguments, schema
 from mikan_api.events import OneShotEvent, PeriodicEvent
 from mikan_api.identity import Platform
 
 BOARD = """
-    from mikan_agent.extensions.api import ExtensionApi, Field, ToolArguments, ToolContext, ToolError, ToolOutput
+    from mikan_agent.extensions.api import ExtensionApi, Field, ToolArguments, ToolError
 
     class Add(ToolArguments):
         title: str = Field(description="What to follow up")
 
     def activate(api: ExtensionApi) -> None:
-        async def add(arguments: Add, context: ToolContext) -> str:
+        async def add(arguments: Add) -> str:
             if not arguments.title:
                 raise ToolError("A follow-up needs a title.")
             if arguments.title == "broken":
@@ -59,6 +60,7 @@ async def test_a_tool_is_offered_in_the_form_of_the_built_in_ones(world: Extensi
     assert offered["parameters"]["required"] == ["title"]
     assert offered["parameters"]["properties"]["title"] == {"description": "What to follow up", "type": "string"}
     assert tool.parallel is False
+    assert isinstance(tool, HostTool)
 
 
 async def test_a_tools_result_and_its_errors_are_like_those_of_built_in_ones(
@@ -83,10 +85,39 @@ async def test_a_tools_result_and_its_errors_are_like_those_of_built_in_ones(
     assert tool.label(parse_arguments(tool, {"title": "x", "label": "note it"})) == "note it"
 
 
+async def test_a_tool_may_use_the_sandbox(world: ExtensionWorld) -> None:
+    world.write(
+        "a/extension.py",
+        """
+        from mikan_agent.extensions.api import Field, ToolArguments
+
+        class Count(ToolArguments):
+            path: str = Field(description="File")
+
+        async def count(arguments, context):
+            content = await context.executor.read_file(context.resolve(arguments.path))
+            return f"{len(content)} bytes"
+
+        def activate(api):
+            api.register_sandbox_tool("count", "Counts bytes.", Count, count, parallel=True)
+        """,
+    )
+    (tool,) = (await world.load("a")).tools
+    executor = MemoryExecutor({"notes": b"hello"})
+    context = ToolContext(executor=executor, directory=ROOT, uploads=NoUploads())
+
+    assert not isinstance(tool, HostTool)
+    assert tool.parallel is True
+    output = await tool.run(parse_arguments(tool, {"path": "notes"}), context)
+    assert text_of(output.content) == "5 bytes"
+    with pytest.raises(ExecutorError):
+        await tool.run(parse_arguments(tool, {"path": "gone"}), context)
+
+
 TOOL = """
     from mikan_agent.extensions.api import ToolArguments
 
-    async def run(arguments, context): return "{0}"
+    async def run(arguments): return "{0}"
 
     def activate(api):
         api.register_tool({1!r}, "d", ToolArguments, run)
@@ -112,7 +143,7 @@ async def test_no_tool_takes_the_name_of_another(world: ExtensionWorld) -> None:
     [
         ("api.register_tool('a b', 'd', ToolArguments, run)", "'a b' is no name for a tool"),
         ("api.register_tool('a', 'd', dict, run)", "no subclass of ToolArguments"),
-        ("api.register_tool('a', 'd', ToolArguments, lambda a, c: 'x')", "no coroutine function"),
+        ("api.register_tool('a', 'd', ToolArguments, lambda a: 'x')", "no coroutine function"),
         ("api.register_tool('a', 'd', ToolArguments, None)", "no coroutine function"),
         ("api.register_command('/board', 'd', print)", "'/board' is no name for a command"),
         ("api.register_command('board', 'd', None)", "no function"),
@@ -130,7 +161,7 @@ async def test_what_cannot_be_registered_is_told_and_nothing_of_the_extension_st
         f"""
         from mikan_agent.extensions.api import ToolArguments
 
-        async def run(arguments, context): return ""
+        async def run(arguments): return ""
 
         def activate(api):
             api.register_tool("fine", "d", ToolArguments, run)
