@@ -5,6 +5,7 @@ Files first, since the gateway may drop a file from its spool once the entry cou
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from mikan_agent.attachments import Attachments
@@ -13,12 +14,16 @@ from mikan_agent.clock import Clock
 from mikan_agent.records.exceptions import LogGap, StorageError
 from mikan_agent.records.log import PlatformLog
 from mikan_api.messaging import LogEntry
+from mikan_api.session_keys import SessionKey
 from mikan_api.wire import LogBatch
 
 logger = logging.getLogger(__name__)
 
 QUEUED = 16
 """Batches that wait; then the connection's reader does."""
+POST_WAIT = 3.0
+"""Seconds that a new thread waits for the answer before it to be shown."""
+_REMEMBERED = 1_000
 
 
 class Logbook:
@@ -40,6 +45,8 @@ class Logbook:
         self._changed = asyncio.Condition()
         self._fault: StorageError | None = None
         self._retry = Backoff(0.5, 15.0)
+        self._posts: OrderedDict[SessionKey, int] = OrderedDict()
+        """The last post of ours for each session, of those since this process began."""
 
     @property
     def last_number(self) -> int:
@@ -62,6 +69,26 @@ class Logbook:
             await self._changed.wait_for(lambda: self._log.last_number >= number or self._fault is not None)
         if self._log.last_number < number and self._fault is not None:
             raise self._fault
+
+    async def posted(self, key: SessionKey, after: int) -> None:
+        """Wait until a post of ours for this session is on disk that comes after entry ``after``; not for long.
+
+        A platform takes a moment to show an answer; it may also never do.
+        """
+        waits = {
+            asyncio.create_task(self._has_posted(key, after)),
+            asyncio.create_task(self._clock.sleep(POST_WAIT)),
+        }
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _has_posted(self, key: SessionKey, after: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._posts.get(key, 0) > after)
 
     async def run(self) -> None:
         """Write what comes, until cancelled."""
@@ -88,9 +115,18 @@ class Logbook:
             logger.error("the log cannot be written: %s", error)
             await self._tell(error)
             return False
+        self._note_posts(batch)
         await self._tell(None)
         self._written(number)
         return True
+
+    def _note_posts(self, batch: Sequence[LogEntry]) -> None:
+        for entry in batch:
+            if entry.from_bot and entry.message.session_key is not None:
+                self._posts[entry.message.session_key] = entry.number
+                self._posts.move_to_end(entry.message.session_key)
+        while len(self._posts) > _REMEMBERED:
+            self._posts.popitem(last=False)
 
     async def _tell(self, fault: StorageError | None) -> None:
         async with self._changed:

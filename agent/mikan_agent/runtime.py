@@ -60,6 +60,9 @@ class LogWaiter(Protocol):
     async def reached(self, number: int) -> None:
         """Wait until this entry is on disk."""
 
+    async def posted(self, key: SessionKey, after: int) -> None:
+        """Wait a little for a post of ours for this session that comes after an entry."""
+
 
 class _Lane:
     """The runs of one session key, in order."""
@@ -257,10 +260,12 @@ class Runtime:
         if thread_suffix_of(key) is None:
             return
         parent = self._lanes.get(SessionKey(conversation_id_of(key)))
-        if parent is None or parent.current is None or await self._runners.exists(key):
+        if parent is None or (run := parent.current) is None or await self._runners.exists(key):
             return
         async with parent.turn:
-            return
+            pass
+        if run.responder.text.whole.strip():
+            await self._log.posted(parent.key, run.request.log_number)
 
 
 def _dismiss(run: ActiveRun, why: Cut) -> None:

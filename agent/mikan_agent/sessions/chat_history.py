@@ -9,7 +9,7 @@ Up to which log entry a session knows is noted on the entries themselves (`mikan
 line as what was told: a crash at any point neither loses nor doubles. Rules: behaviour, "Sessions and log".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -59,10 +59,12 @@ async def catch_up(session: Session, key: SessionKey, log: PlatformLog, until: i
     begins = known is None and session.is_empty
     heading = BEFORE if begins else MEANWHILE
     since = _last_used(session) if known is None else None
-    kept_out = session.custom_data(KEPT_OUT)
+    kept_out = [*session.custom_data(KEPT_OUT), *_told_early(session)]
+    # A thread may have waited for the answer before it: then that came after the thread's first message.
+    early = begins and thread_suffix_of(key) is not None
 
     def choose(records: Iterator[LogRecord]) -> Told:
-        seen = (r for r in islice(records, LOOK_BACK) if r.number <= until)
+        seen = (r for r in islice(records, LOOK_BACK) if r.number <= until or (early and r.is_own))
         told = (r for r in seen if _for_models(r) and r.number not in kept_out)
         return beginning(told, key, now) if begins else meanwhile(told, key, known or 0, since)
 
@@ -70,8 +72,18 @@ async def catch_up(session: Session, key: SessionKey, log: PlatformLog, until: i
     if not told.records:
         return False
     text = transcript(heading, told, thread_suffix_of(key))
-    await session.append_custom_message(CUSTOM_TYPE, text, mark=Mark(log=until))
+    later = [record.number for record in told.records if record.number > until]
+    details = {"toldEarly": later} if later else None
+    await session.append_custom_message(CUSTOM_TYPE, text, details=details, mark=Mark(log=until))
     return True
+
+
+def _told_early(session: Session) -> Sequence[object]:
+    """Numbers of entries beyond what the session knew when it began, which it heard of all the same."""
+    first = session.first
+    details = first.raw.get("details") if first is not None and first.raw.get("customType") == CUSTOM_TYPE else None
+    early = details.get("toldEarly") if isinstance(details, Mapping) else None
+    return early if isinstance(early, list) else ()
 
 
 async def keep_out(session: Session, number: int) -> None:

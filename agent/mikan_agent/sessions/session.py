@@ -103,6 +103,11 @@ class Session:
         """Up to which entry this branch knows the platform log; ``None``: it has heard nothing of it yet."""
         return self.header.log if self.last_mark is None else self.last_mark.log
 
+    @property
+    def first(self) -> Entry | None:
+        """The first entry of the file."""
+        return self._tree.first
+
     def get(self, entry_id: str) -> Entry:
         """The entry with this id.
 

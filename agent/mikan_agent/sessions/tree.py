@@ -164,6 +164,11 @@ class SessionTree:
         return [Entry(self, position) for position in range(len(self))]
 
     @property
+    def first(self) -> Entry | None:
+        """The first entry in file order."""
+        return self._entry(0 if self._ids else _NOWHERE)
+
+    @property
     def leaf(self) -> Entry | None:
         """Where the next entry will hang; ``None``: it will be a root."""
         return self._entry(self._leaf)

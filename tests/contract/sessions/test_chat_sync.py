@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent_peers.gateway import GatewayPeer
-from agent_peers.models import ModelsPeer, say
+from agent_peers.models import Answer, Hold, ModelsPeer, Text, say
 from agent_peers.office import ADDRESS, entry, run_request, serving
 from mikan_api.messaging import LogEntry
 from mikan_api.session_keys import SessionKey
@@ -60,6 +60,29 @@ async def test_a_scheduled_event_hears_what_was_there_when_it_was_queued(tmp_pat
             await gateway.deliver(run_request("q1", "r2", log_number=2))
             await gateway.finished("r2")
         assert told(models) == [f"{STAMP.format(6)} ada: lunch?", "look around", "a1", "q1"]
+
+
+async def test_a_new_thread_waits_for_the_answer_before_it_and_hears_it_once(tmp_path: Path) -> None:
+    answer = Answer([Text("It is "), hold := Hold(), Text("at ten.")])
+    async with ModelsPeer(answer, say("a2"), say("a3")) as models, GatewayPeer(ADDRESS.key) as gateway:
+        gateway.log = [entry("when?", 1), entry("in UTC, please", 2)]
+        async with serving(tmp_path, gateway.url, models.url):
+            await gateway.deliver(run_request("when?", "r1", log_number=1))
+            await hold.reached.wait()
+            await gateway.deliver(run_request("in UTC, please", "r2", log_number=2, session_key="room:m1"))
+            await gateway.round_trip()
+            hold.release()
+            await gateway.finished("r1")
+            shown = posted("It is at ten.", 3, "room")
+            message = shown.message.model_copy(update={"thread_id": "m1"})
+            await gateway.add_to_log(shown.model_copy(update={"message": message}))
+            await gateway.finished("r2")
+            first = [f"{STAMP.format(6)} ada: when?", f"{STAMP.format(8)} ada (bot): It is at ten.", "in UTC, please"]
+            assert told(models) == first
+            await gateway.add_to_log(entry("thanks", 4))
+            await gateway.deliver(run_request("thanks", "r3", log_number=4, session_key="room:m1"))
+            await gateway.finished("r3")
+        assert told(models) == [*first, "a2", "thanks"]
 
 
 async def test_after_a_reset_nothing_from_before_it_is_told(tmp_path: Path) -> None:

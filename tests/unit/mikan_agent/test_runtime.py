@@ -61,6 +61,9 @@ class Log:
     async def reached(self, number: int) -> None:
         return None
 
+    async def posted(self, key: SessionKey, after: int) -> None:
+        return None
+
 
 class Scene:
     """A runtime and all around it."""
