@@ -69,6 +69,21 @@ async def test_the_redactor_takes_out_tokens_and_its_own_secrets(world: Extensio
     assert await seen("rotated-value") == "[DATABASE]"
 
 
+async def test_the_first_example_of_the_docs_does_what_it_says(world: ExtensionWorld) -> None:
+    text = (REPOSITORY / "docs" / "extensions.md").read_text()
+    world.write("hello-mikan/extension.py", text.partition("```python\n")[2].partition("```")[0])
+    extensions = await world.load("hello-mikan")
+    said: list[str] = []
+
+    async def respond(answer: str) -> None:
+        said.append(answer)
+
+    assert await extensions.commands.dispatch("/hello", ORIGIN, respond)
+    assert said == ["Hello, ada."]
+    assert await extensions.hooks.tool_call(bash("rm -rf /"), ORIGIN) == Blocked("This office deletes nothing.")
+    assert await extensions.hooks.tool_call(bash("ls"), ORIGIN) is None
+
+
 @pytest.mark.parametrize(
     ("command", "what"),
     [
