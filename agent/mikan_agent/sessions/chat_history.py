@@ -139,8 +139,8 @@ def _belongs(record: LogRecord, key: SessionKey) -> bool:
 
 
 def _own(record: LogRecord, key: SessionKey) -> bool:
-    """Whether the session said it itself."""
-    return record.is_own and record.session in (None, key)
+    """Whether the session said it itself. What no session did, such as an extension's notice, is news."""
+    return record.is_own and record.session == key
 
 
 def _for_models(record: LogRecord) -> bool:

@@ -19,6 +19,8 @@ from mikan_agent.sessions.store import SessionStore
 from mikan_api.session_keys import SessionKey
 from pi_agent import PiAgent, pi_agent
 
+pytestmark = pytest.mark.timeout(600)  # the first test installs the package
+
 CWD = "/workspace/office"
 TOP = SessionKey("C123")
 USAGE = {"input": 1, "output": 2, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 3}
