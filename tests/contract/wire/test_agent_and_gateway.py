@@ -36,6 +36,15 @@ class World:
         submitted = await self.gateway.runtime.submit(inbound(ROOM, message_id, text), True)
         assert submitted.run_id is not None
 
+    async def chatter(self, message_id: str, text: str) -> None:
+        """A person writes, but not to us."""
+        await self.gateway.runtime.submit(inbound(ROOM, message_id, text), False)
+
+    async def post(self, message_id: str, text: str, session_key: SessionKey) -> None:
+        """What we posted for a session has been shown."""
+        message = inbound(ROOM, message_id, text).event.message.model_copy(update={"session_key": session_key})
+        await self.gateway.runtime.log_posted(ADDRESS.key, message)
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until people see something."""
         async with asyncio.timeout(20):
@@ -119,3 +128,40 @@ async def test_the_next_agent_goes_on_with_the_session(world: World) -> None:
                 await world.until(lambda wanted=number: len(world.ends()) == wanted)  # type: ignore[misc]
             await world.gateway.gone()
     assert [m["content"] for m in models.requests[1]["messages"][1:]] == ["first", "one", "second"]
+
+
+async def test_what_nobody_asked_about_is_told_once_and_our_own_answers_are_not(world: World) -> None:
+    async with ModelsPeer(say("one"), say("two"), say("three")) as models:
+        async with serving(world.root, world.url, models.url):
+            world.give_token()
+            await world.ask("m1", "first")
+            await world.until(lambda: len(world.ends()) == 1)
+            await world.post("p1", "one", SessionKey(ROOM))
+            await world.post("p2", "the report", SessionKey(f"{ROOM}:m9"))
+            await world.chatter("m2", "lunch?")
+            await world.ask("m3", "second")
+            await world.until(lambda: len(world.ends()) == 2)
+        await world.gateway.gone()
+        async with serving(world.root, world.url, models.url):
+            world.give_token()
+            await world.ask("m4", "third")
+            await world.until(lambda: len(world.ends()) == 3)
+    contents = [str(m["content"]) for m in models.requests[2]["messages"][1:]]
+    told = [line.split(": ", 1)[1] for line in contents[2].splitlines()[1:]]
+    assert (told, contents[:2], contents[3:]) == (
+        ["the report", "lunch?"],
+        ["first", "one"],
+        ["second", "two", "third"],
+    )
+
+
+async def test_a_reset_of_a_sleeping_office_leaves_what_was_written_before_it_behind(world: World) -> None:
+    await world.chatter("m1", "before")
+    await world.gateway.runtime.reset(NEW.event, NEW.info)
+    await world.chatter("m2", "after")
+    await world.ask("m3", "first")
+    async with ModelsPeer(say("one")) as models, serving(world.root, world.url, models.url):
+        world.give_token()
+        await world.until(lambda: len(world.ends()) == 1)
+    told, asked = [str(m["content"]) for m in models.requests[0]["messages"][1:]]
+    assert ([line.split(": ", 1)[1] for line in told.splitlines()[1:]], asked) == (["after"], "first")
