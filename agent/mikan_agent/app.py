@@ -16,11 +16,13 @@ from mikan_agent.connection import REFUSED_RETRY, RETRY, Connection
 from mikan_agent.dispatcher import Dispatcher
 from mikan_agent.executor.paths import PathContext
 from mikan_agent.executor.ports import ExecutorConfig
+from mikan_agent.gateway_requests import GatewayRequests
 from mikan_agent.harness.model_calls import Retries
 from mikan_agent.harness.models_client import HttpModelClient
 from mikan_agent.harness.responder import Responder
 from mikan_agent.harness.runner import Services
 from mikan_agent.harness.toolbox import Toolbox
+from mikan_agent.hosts import GatewayConversation, GatewayEvents, GatewaySchedules
 from mikan_agent.logbook import Logbook
 from mikan_agent.memories import OfficeMemories
 from mikan_agent.outbox import Outbox
@@ -39,6 +41,7 @@ from mikan_agent.tokens import TokenFile
 from mikan_agent.tools.attach import AttachTool
 from mikan_agent.tools.bash import BashTool
 from mikan_agent.tools.edit import EditTool
+from mikan_agent.tools.event import EventTool
 from mikan_agent.tools.history import HistoryTool
 from mikan_agent.tools.read import ReadTool
 from mikan_agent.tools.skill import SkillTool
@@ -100,7 +103,10 @@ class Agent:
         )
         self._models = HttpModelClient(config.models_url, TokenFile(config.tokens / names.TOKEN_FILE_MODELS))
         skills = OfficeSkills(self.office, workspace)
-        own_work = (SubagentTool(), SkillTool(skills), HistoryTool(HistorySearch(history)))
+        requests = GatewayRequests(lambda frame: self._connection.send(frame))
+        events = GatewayEvents(requests)
+        timed = EventTool(events, self.office.address, self._clock)
+        own_work = (SubagentTool(), SkillTool(skills), HistoryTool(HistorySearch(history)), timed)
         tools = (ReadTool(), BashTool(), EditTool(), WriteTool(), AttachTool(), *own_work)
         services = Services(
             office=self.office,
@@ -118,7 +124,9 @@ class Agent:
         )
         sessions = history.directory("sessions")
         store = SessionStore(sessions, str(self.office.directory), self._clock)
-        extensions = (make_extensions or declared_extensions(config))(self.office, workspace, services.toolbox.names)
+        conversation = GatewayConversation(requests, self._transfers)
+        declared = declared_extensions(config, conversation, GatewaySchedules(events))
+        extensions = (make_extensions or declared)(self.office, workspace, services.toolbox.names)
         runners = SessionRunners(store, sessions, services, extensions)
         self._runtime = Runtime(runners, self._logbook, self._clock, self._responder)
         dispatcher = Dispatcher(
@@ -128,6 +136,7 @@ class Agent:
             self._logbook,
             self._runtime,
             store,
+            requests,
             send=lambda frame: self._connection.send(frame),
             drain=self.drain,
             connected=self._connected,
@@ -228,7 +237,9 @@ class Agent:
         self._start(self._connection.restart(reason))
 
 
-def declared_extensions(config: Config) -> "MakeExtensions":
+def declared_extensions(
+    config: Config, conversation: GatewayConversation, schedules: GatewaySchedules
+) -> "MakeExtensions":
     """Those of the packages that the office declares; ``None`` where there are none, which then cost nothing."""
 
     def make(office: Office, workspace: Workspace, tools: Sequence[str]) -> "OfficeExtensions | None":
@@ -237,7 +248,9 @@ def declared_extensions(config: Config) -> "MakeExtensions":
         from mikan_agent.extensions.office import OfficeExtensions
         from mikan_agent.extensions.packages import locate
 
-        return OfficeExtensions(lambda: locate(config.packages), office, workspace, tools)
+        return OfficeExtensions(
+            lambda: locate(config.packages), office, workspace, tools, conversation=conversation, schedules=schedules
+        )
 
     return make
 

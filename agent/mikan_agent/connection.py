@@ -31,6 +31,7 @@ from mikan_api.wire import (
     InvalidFrame,
     LogWritten,
     Operation,
+    Request,
     Welcome,
     build_frame,
     parse_gateway_frame,
@@ -54,6 +55,7 @@ _SENDING: Mapping[type[OpenModel], Step] = {
     LogWritten: Step.LOG_ACKNOWLEDGE,
     Answer: Step.ANSWER_SEND,
     Delta: Step.TEXT_SEND,
+    Request: Step.REQUEST_SEND,
 }
 STEADY = 10.0
 """Seconds after which a connection counts as a good one, and the next dial starts with a short wait again."""
@@ -72,7 +74,7 @@ class FrameHandler(Protocol):
         """Operations up to ``number`` are durable."""
 
     def news(self) -> list[OpenModel]:
-        """What may have changed between the hello and the welcome."""
+        """What else the gateway lacks: what may have changed since the hello, and what it has not answered."""
 
     def texts(self) -> list[AnswerText]:
         """The answers that are streaming now."""

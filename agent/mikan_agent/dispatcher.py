@@ -9,6 +9,7 @@ from typing import Any
 from mikan_agent.answer_text import AnswerText
 from mikan_agent.config import Config
 from mikan_agent.exceptions import AgentError
+from mikan_agent.gateway_requests import GatewayRequests
 from mikan_agent.logbook import Logbook
 from mikan_agent.outbox import Outbox
 from mikan_agent.runtime import Runtime
@@ -16,7 +17,7 @@ from mikan_agent.sessions.store import SessionStore
 from mikan_api.base import OpenModel
 from mikan_api.kill_points import Step, around
 from mikan_api.responder import RunFinished
-from mikan_api.wire import Ack, Answer, Drain, Hello, LogBatch, LogWritten, Query, Reset, Run, Stop
+from mikan_api.wire import Ack, Answer, Drain, Hello, LogBatch, LogWritten, Query, Reply, Reset, Run, Stop
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +35,13 @@ class Dispatcher:
         logbook: Logbook,
         runtime: Runtime,
         store: SessionStore,
+        requests: GatewayRequests,
         send: Callable[[OpenModel], None],
         drain: Callable[[], None],
         connected: Callable[[], None],
     ) -> None:
         self._config, self._incarnation, self._outbox = config, incarnation, outbox
-        self._logbook, self._runtime, self._store = logbook, runtime, store
+        self._logbook, self._runtime, self._store, self._requests = logbook, runtime, store, requests
         self._send, self._drain, self._connected = send, drain, connected
         self._answers: OrderedDict[str, Answer | None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,10 +57,10 @@ class Dispatcher:
         )
 
     def news(self) -> list[OpenModel]:
-        """How far the log is: it may have been written between the hello and the welcome."""
+        """How far the log is, which may have been written since the hello, and requests without a reply."""
         self._connected()
         number = self._logbook.last_number
-        return [LogWritten(number=number)] if number else []
+        return [*([LogWritten(number=number)] if number else []), *self._requests.pending()]
 
     def texts(self) -> list[AnswerText]:
         """The answers that are streaming now."""
@@ -87,6 +89,8 @@ class Dispatcher:
                 self._answer(frame.id, lambda: self._reset(frame))
             case Query():
                 self._answer(frame.id, self._sessions)
+            case Reply():
+                self._requests.replied(frame)
             case Drain():
                 self._drain()
             case _:

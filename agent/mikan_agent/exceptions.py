@@ -7,6 +7,7 @@
         ├── TokenUnreadable       the office's token file cannot be used
         ├── GatewayRefused        the gateway will not have us until an admin acts
         ├── TransferFailed        bytes did not pass between agent and gateway
+        ├── RequestFailed         the gateway refused a request, or did not answer
         ├── ToolError             a tool call that the model can correct; its text is the tool's result
         ├── BudgetExceeded        a run's cap was reached: terminal, never retried
         ├── RunawayLoop           the model repeats a call that fails: terminal
@@ -42,6 +43,10 @@ class TransferFailed(AgentError):
         super().__init__(message)
         self.transient = transient
         """Whether a repeat may help."""
+
+
+class RequestFailed(AgentError):
+    """The gateway refused what it was asked for, or did not answer in time; the message says why, for people."""
 
 
 class ToolError(AgentError):

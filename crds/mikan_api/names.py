@@ -17,6 +17,8 @@ GATEWAY = "mikan-gateway"
 LABEL_OFFICE = f"{GROUP}/office"
 LABEL_COMPONENT = f"{GROUP}/component"
 LABEL_VAULT = f"{GROUP}/vault"
+LABEL_EXTENSION = f"{GROUP}/extension"
+"""On a ScheduledEvent: which extension made it."""
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 COMPONENT_AGENT = "agent"
 COMPONENT_SANDBOX = "sandbox"
@@ -27,6 +29,8 @@ ANNOTATION_VAULT_VERSION = f"{GROUP}/vault-version"
 """On a sandbox pod: the Secret's resourceVersion; touching it makes the kubelet refresh the mount."""
 ANNOTATION_TOKEN_EPOCH = f"{GROUP}/token-epoch"
 """On an Office: raise it to make every token issued before it invalid."""
+ANNOTATION_REQUEST = f"{GROUP}/request"
+"""On a ScheduledEvent: the request that made it, so that the same one again is no second one."""
 ANNOTATION_PLATFORM_ID = f"{GROUP}/conversation-id"
 
 FINALIZER = f"{GROUP}/operator-cleanup"
@@ -45,6 +49,11 @@ def sandbox_pod(key: OfficeKey) -> str:
 def token_secret(key: OfficeKey) -> str:
     """Name of the Secret that holds the office's tokens for gateway and models."""
     return f"t-{key}"
+
+
+def scheduled_event(key: OfficeKey, name: str, owner: str = "") -> str:
+    """Name of a ScheduledEvent that an office's agent, or an extension (``owner``), made. Neither part has a dot."""
+    return ".".join(filter(None, (key.rpartition("-")[2], owner, name)))
 
 
 def extension_secret(slug: str) -> str:

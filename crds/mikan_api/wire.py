@@ -18,7 +18,7 @@ Unknown fields are ignored and unknown types refused, so that either side can be
 """
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -34,6 +34,8 @@ MAX_FRAME = 4 * 1024 * 1024
 """Bytes of one frame; a longer one closes the connection."""
 MAX_LOG_BATCH = 200
 """Entries of one log batch."""
+MAX_REQUESTS = 16
+"""Requests of an agent that may be unanswered; the gateway refuses more."""
 
 
 class Hello(OpenModel):
@@ -78,12 +80,16 @@ class LogWritten(OpenModel):
 
 
 class Request(OpenModel):
-    """Something an agent wants done or told outside a run's answer. ``id`` makes a repeat harmless."""
+    """Something an agent wants done or told outside a run's answer; answered by `Reply` with the same id.
+
+    ``id`` makes a repeat harmless: after a cut the agent asks again under the same one. A method that the gateway does
+    not know gets a `Reply` with an error.
+    """
 
     type: Literal["request"] = "request"
-    id: str
-    method: Literal["post", "notify", "history"]
-    params: dict[str, object] = {}
+    id: Annotated[str, Field(min_length=1, max_length=64)]
+    method: Annotated[str, Field(min_length=1, max_length=64)]
+    params: dict[str, Any] = {}
 
 
 class Answer(OpenModel):
@@ -165,7 +171,7 @@ class Reply(OpenModel):
 
     type: Literal["reply"] = "reply"
     id: str
-    result: dict[str, object] = {}
+    result: dict[str, Any] = {}
     error: str | None = None
 
 

@@ -29,6 +29,11 @@ from mikan_gateway.agents.hub import AgentHub
 from mikan_gateway.agents.routes import agent_routes
 from mikan_gateway.config import Config
 from mikan_gateway.counted_intake import CountedIntake
+from mikan_gateway.events.firings import Firings
+from mikan_gateway.events.notices import Notices
+from mikan_gateway.events.routes import firing_routes
+from mikan_gateway.events.scheduled_event_api import ScheduledEventApi
+from mikan_gateway.events.schedules import Schedules
 from mikan_gateway.exceptions import GatewayError, StorageError
 from mikan_gateway.health import HealthBoard, Part, health_routes
 from mikan_gateway.http_server import HttpServer
@@ -70,6 +75,7 @@ class Kubernetes:
     directory: OfficeDirectory
     activity: ActivityWriter
     offices: KubernetesOffices
+    scheduled_events: ScheduledEventApi
 
 
 class Gateway:
@@ -125,7 +131,7 @@ class Gateway:
         database = await self._open_database()
         self._stack.push_async_callback(database.close)
         cluster = self._watch(api, settings)
-        await self._serve(database, cluster, settings, Authenticator(lambda: keys.current, cluster.offices))
+        await self._serve(database, cluster, settings, keys)
         self.board.started = True
         logger.info("gateway started", extra={"port": self.port, "platforms": [str(p) for p in self._platforms]})
 
@@ -198,10 +204,11 @@ class Gateway:
         self._stack.push_async_callback(activity.stop)
         self.board.add(Part("office-watch", directory.health, alive=lambda: directory.running))
         self.metrics.observe(self.board, lambda: sum(1 for _ in directory))
-        return Kubernetes(directory, activity, KubernetesOffices(office_api, directory, activity))
+        scheduled_events = ScheduledEventApi(api, self._config.offices_namespace)
+        return Kubernetes(directory, activity, KubernetesOffices(office_api, directory, activity), scheduled_events)
 
     async def _serve(
-        self, database: Database, cluster: Kubernetes, settings: SettingsSource, authenticator: Authenticator
+        self, database: Database, cluster: Kubernetes, settings: SettingsSource, keys: Reloaded[tuple[bytes, ...]]
     ) -> None:
         spool = SpoolDirectory(self._config.spool_dir)
         outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock, self._note_refused)
@@ -209,7 +216,10 @@ class Gateway:
         dropped = self.metrics.outputs_dropped.inc
         self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock, dropped)
         self._hub = AgentHub(self._runtime.desk)
+        authenticator = Authenticator(lambda: keys.current, cluster.offices)
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))
+        firings = self._serve_events(database, cluster, outbox, spool)
+        self._app.router.routes.extend(firing_routes(lambda: keys.current, firings))
         self._add_console(ConsoleStore(database))
         if self._config.telegram is not None:
             moves = MoveStore(database, Platform.TELEGRAM)
@@ -220,6 +230,8 @@ class Gateway:
         self._stack.push_async_callback(renderer.stop)
         await self._runtime.start()
         self._stack.push_async_callback(self._runtime.close)
+        await firings.start()
+        self._stack.push_async_callback(firings.close)
         self._correct_activity(cluster)
         self._serving = True
         gatekeeper = Gatekeeper(settings)
@@ -227,6 +239,13 @@ class Gateway:
         await self._start_platforms(CountedIntake(intake, self.metrics))
         pruner = Pruner(database, spool, cluster.directory, self._config.retention_seconds, self._clock)
         self._stack.push_async_callback(_cancelled(asyncio.create_task(pruner.run(), name="pruner")))
+
+    def _serve_events(self, database: Database, cluster: Kubernetes, outbox: Outbox, spool: SpoolDirectory) -> Firings:
+        assert self._runtime is not None  # noqa: S101  the caller has made it
+        runtime, platforms = self._runtime, self._platforms
+        runtime.desk.offer(Notices(database, cluster.offices, platforms, spool, runtime, self._clock).methods)
+        runtime.desk.offer(Schedules(cluster.scheduled_events, cluster.offices).methods)
+        return Firings(database, cluster.offices, platforms, outbox, runtime, self._clock)
 
     def _add_console(self, store: ConsoleStore) -> None:
         listen = self._config.console_listen
@@ -273,14 +292,14 @@ def _mounted(config: Config) -> tuple[Reloaded[Settings], Reloaded[tuple[bytes, 
 
 
 class _UntilStarted:
-    """Answers agents 503 until the runs that an earlier process left have been taken up."""
+    """Answers agents and the operator 503 until the runs that an earlier process left have been taken up."""
 
     def __init__(self, app: ASGIApp, serving: Callable[[], bool]) -> None:
         self._app = app
         self._serving = serving
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._serving() or not scope["path"].startswith("/agent/"):
+        if self._serving() or not scope["path"].startswith(("/agent/", "/operator/")):
             await self._app(scope, receive, send)
             return
         refusal = JSONResponse({"error": "the gateway is starting"}, 503, headers={"Retry-After": "1"})

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway_doubles import FakeOffices, ManualClock
 from mikan_api.identity import OfficeKey, Platform
-from mikan_api.messaging import Attachment, ConversationEvent, ConversationMessage, MessagingInfo
+from mikan_api.messaging import Attachment, ConversationEvent, ConversationMessage, MessagingInfo, TrustModel
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Settings
 from mikan_gateway.exceptions import PlatformRefused
@@ -63,6 +63,9 @@ class FakePlatform:
 
     def health(self) -> Health:
         return Health(True)
+
+    def info(self, trust_model: TrustModel, display_name: str) -> MessagingInfo:
+        return MessagingInfo(platform=self.platform, trust_model=trust_model, display_name=display_name)
 
     async def post(self, target: Target, text: str, nonce: str, draft: bool = False) -> str:
         self._fail()

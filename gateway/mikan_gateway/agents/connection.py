@@ -1,8 +1,8 @@
 """One agent's WebSocket: frames in, frames out, and an end for a reason.
 
-Three tasks: one reads, one commits what was read (whatever has come meanwhile in one go), one writes. What is to be
-written is state rather than a queue (the last acknowledgement, the log from a number on, what is deliverable), so a
-slow reader costs no memory.
+Three tasks: one reads, one commits what was read (whatever has come meanwhile in one go), one writes. Requests are
+answered beside them, since one may wait for the API server. What is to be written is state rather than a queue (the
+last acknowledgement, the log from a number on, what is deliverable), so a slow reader costs no memory.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from mikan_api.kill_points import Step, around
 from mikan_api.messaging import LogEntry
 from mikan_api.tokens import OfficeClaims
 from mikan_api.wire import (
+    MAX_REQUESTS,
     PROTOCOL,
     Ack,
     Answer,
@@ -60,6 +61,7 @@ _SENDING: Mapping[type[OpenModel], Step] = {
     Run: Step.RUN_SEND,
     Stop: Step.STOP_SEND,
     Reset: Step.RESET_SEND,
+    Reply: Step.REPLY_SEND,
 }
 
 
@@ -102,6 +104,7 @@ class AgentConnection:
         """Log number and id of each attachment that the agent has been told of and may not have yet."""
         self._uncommitted: deque[Operation | Answer] = deque()
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
+        self._requests: dict[str, asyncio.Task[None]] = {}
         self._ending: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
 
     @property
@@ -135,6 +138,7 @@ class AgentConnection:
             code, reason = await self._ending
         finally:
             self._desk.detach(self)
+            parts += self._requests.values()
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
@@ -197,11 +201,25 @@ class AgentConnection:
                 case Operation() | Answer():
                     await self._take_in(frame)
                 case Request():
-                    self.send(await self._desk.request(self, frame))
+                    self._answer_aside(frame)
                 case LogWritten():
                     await self._log_written(frame.number)
                 case Hello():
                     raise AgentRefused(codes.PROTOCOL_FAULT, "a second hello")
+
+    def _answer_aside(self, request: Request) -> None:
+        """Have a request answered; one that is repeated while it is under way is answered once."""
+        if request.id in self._requests:
+            return
+        if len(self._requests) >= MAX_REQUESTS:
+            self.send(Reply(id=request.id, error="too many requests at once; ask again later"))
+            return
+        task = asyncio.create_task(self._ends_for_a_reason(self._answer(request)))
+        self._requests[request.id] = task
+        task.add_done_callback(lambda _: self._requests.pop(request.id, None))
+
+    async def _answer(self, request: Request) -> None:
+        self.send(await self._desk.request(self, request))
 
     async def _log_written(self, number: int) -> None:
         """The agent fetches an entry's files before it writes the entry."""

@@ -169,14 +169,24 @@ class OfficeApi:
             return dict(await self._ask(call, f"writing the status of office {name}"))
 
     async def _ask(self, call: Awaitable[Any], doing: str) -> Any:
-        try:
-            return await call
-        except ApiException as error:
-            if error.status == 410:
-                raise WatchExpired(f"{doing}: the resource version is too old") from None
-            raise _translated(error, doing) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ClusterError(f"{doing}: {type(error).__name__} {error}".rstrip()) from None
+        return await asked(call, doing)
+
+
+async def asked(call: Awaitable[Any], doing: str) -> Any:
+    """What the API server answers.
+
+    Raises:
+        WatchExpired: 410.
+        ClusterError: refused or unreachable; the message says what was being done.
+    """
+    try:
+        return await call
+    except ApiException as error:
+        if error.status == 410:
+            raise WatchExpired(f"{doing}: the resource version is too old") from None
+        raise _translated(error, doing) from None
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise ClusterError(f"{doing}: {type(error).__name__} {error}".rstrip()) from None
 
 
 async def _lines(content: aiohttp.StreamReader, silence: float) -> AsyncIterator[bytes]:

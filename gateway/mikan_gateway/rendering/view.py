@@ -27,6 +27,8 @@ FIRST_TEXT = 0.03
 MAX_TEXT_MESSAGES = 50
 """Messages that one answer may take; what is beyond is cut, and said."""
 CUT = "\n\n_(The rest of this answer is too long to be shown.)_"
+FIRST = "answer:0"
+"""Slot of a run's first message."""
 FINAL = "final"
 """Slot whose intent says that the answer has been shown."""
 FAULT = "fault:"
@@ -279,7 +281,7 @@ class RunView:
         del self._shown[index:]
 
     async def _prepare(self) -> None:
-        first = _slot(0, 0)
+        first = FIRST
         async with self._lock:
             if self._loaded:
                 return

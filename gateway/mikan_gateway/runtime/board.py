@@ -60,7 +60,7 @@ class Item:
 
     @property
     def is_run(self) -> bool:
-        return self.run.kind == "run"
+        return self.run.kind in {"run", "scheduled"}
 
     @property
     def under_way(self) -> bool:

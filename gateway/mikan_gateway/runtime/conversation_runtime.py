@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection
@@ -205,6 +205,15 @@ class ConversationRuntime:
         if work is not None and accepted.entry is not None:
             work.log(accepted.entry)
             work.wake()
+
+    def queue(self, run: StoredRun) -> None:
+        """Take up a run that has been stored as queued: after its commit."""
+        self._queue(run)
+
+    def show(self, run: StoredRun, operations: Sequence[StoredOperation]) -> None:
+        """Show what has been stored of a run that was over before it began: after its commit."""
+        for operation in operations:
+            self._pump.add(run.record, operation)
 
     def _queue(self, run: StoredRun) -> int:
         work = self._board.office(run.office)

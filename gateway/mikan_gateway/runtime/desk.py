@@ -5,12 +5,17 @@ Each report is committed before anything is changed in memory or shown to anybod
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from mikan_api.base import OpenModel
+from mikan_api.events import describe
+from mikan_api.exceptions import InvalidValue
 from mikan_api.identity import OfficeKey
 from mikan_api.kill_points import Step
 from mikan_api.messaging import LogEntry
@@ -29,7 +34,7 @@ from mikan_api.wire import (
     Stop,
 )
 from mikan_gateway import close_codes
-from mikan_gateway.exceptions import AgentRefused, SpoolRefused, StorageError
+from mikan_gateway.exceptions import AgentRefused, ClusterError, SpoolRefused, StorageError, UserFault
 from mikan_gateway.ports import Offices, OfficeView, RunOutput
 from mikan_gateway.runtime.answers import Prepared
 from mikan_gateway.runtime.board import AgentLink, Item, OfficeWork, WorkBoard
@@ -55,6 +60,14 @@ MAX_BATCH_BYTES = 1024 * 1024
 MAX_HISTORY = 100
 MAX_NUMBER = 2**53
 """No log entry has a larger one, and no database could be asked for it."""
+MAX_REPLIES = 2_000
+"""Replies remembered for requests that come again."""
+
+RequestMethod = Callable[[OfficeClaims, str, dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Does what an agent asks for: whose it is, the request's id, its params; returns the result.
+
+Raises `UserFault`, `ClusterError` or a model's `ValidationError`, which the agent is told, and `StorageError`.
+"""
 
 
 class AgentDesk:
@@ -74,6 +87,8 @@ class AgentDesk:
         self._board, self._database, self._offices, self._output = board, database, offices, output
         self._pump, self._keeper, self._clock, self._blobs = pump, keeper, clock, blobs
         self._tasks: set[asyncio.Task[None]] = set()
+        self._methods: dict[str, RequestMethod] = {"history": self._history}
+        self._replies: OrderedDict[tuple[OfficeKey, str], Reply] = OrderedDict()
         self.draining = False
         """Whether no run may begin any more."""
 
@@ -197,22 +212,48 @@ class AgentDesk:
             except (OSError, SpoolRefused) as error:
                 logger.warning("an attachment stays in the spool: %s", error, extra={"office": link.claims.office})
 
+    def offer(self, methods: Mapping[str, RequestMethod]) -> None:
+        """Have agents' requests of these methods done."""
+        self._methods.update(methods)
+
     async def request(self, link: AgentLink, request: Request) -> Reply:
-        """Answer what an agent asks for.
+        """Do what an agent asks for; the same request again gets the same reply.
 
         Raises:
             StorageError: the database failed.
         """
-        if request.method != "history":
+        known = self._replies.get((link.claims.office, request.id))
+        if known is not None:
+            return known
+        method = self._methods.get(request.method)
+        if method is None:
             return Reply(id=request.id, error=f"this gateway does not offer {request.method!r}")
-        after, limit = request.params.get("after", 0), request.params.get("limit", MAX_HISTORY)
+        try:
+            reply = Reply(id=request.id, result=await method(link.claims, request.id, request.params))
+        except (UserFault, InvalidValue) as error:
+            reply = Reply(id=request.id, error=str(error))
+        except ValidationError as error:
+            reply = Reply(id=request.id, error=f"{request.method}: {describe(error)}")
+        except ClusterError as error:
+            logger.warning("a request of an agent failed: %s", error, extra={"office": link.claims.office})
+            return Reply(id=request.id, error="the cluster can't be reached or refuses; try again later")
+        if request.method != "history":
+            self._remember(link.claims.office, reply)
+        return reply
+
+    def _remember(self, office: OfficeKey, reply: Reply) -> None:
+        self._replies[office, reply.id] = reply
+        while len(self._replies) > MAX_REPLIES:
+            self._replies.popitem(last=False)
+
+    async def _history(self, claims: OfficeClaims, _: str, params: dict[str, Any]) -> dict[str, Any]:
+        after, limit = params.get("after", 0), params.get("limit", MAX_HISTORY)
         if not isinstance(after, int) or not isinstance(limit, int) or not _is_asked_well(after, limit):
-            return Reply(id=request.id, error=f"history takes 'after' and 'limit' (1 to {MAX_HISTORY})")
-        office = link.claims.office
+            raise UserFault(f"history takes 'after' and 'limit' (1 to {MAX_HISTORY})")
         entries = await self._database.read(
-            lambda connection: log_entries(connection, office, after, limit, MAX_BATCH_BYTES)
+            lambda connection: log_entries(connection, claims.office, after, limit, MAX_BATCH_BYTES)
         )
-        return Reply(id=request.id, result={"entries": [entry.to_json_dict() for entry in entries]})
+        return {"entries": [entry.to_json_dict() for entry in entries]}
 
     async def end_undelivered(self, work: OfficeWork, run_ids: Sequence[str], answer: Prepared | None = None) -> None:
         """Stop runs that no agent has been given, and store an answer with that.
@@ -346,6 +387,7 @@ def _request(item: Item, view: OfficeView) -> RunRequest:
         session_key=record.session_key,
         event=record.event,
         log_number=item.run.number,
+        kind="scheduled" if item.run.kind == "scheduled" else "message",
         info=record.info,
         llm=view.llm,
         budgets=view.budgets,

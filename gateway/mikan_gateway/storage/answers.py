@@ -18,9 +18,14 @@ from mikan_gateway.storage.tables import runs
 _KNOWN = select(runs.c.position).where(runs.c.run_id == bindparam("id"))
 
 
+def is_known(connection: Connection, run_id: str) -> bool:
+    """Whether something is stored under this id, or was."""
+    return connection.execute(_KNOWN, {"id": run_id}).scalar() is not None
+
+
 def is_answered(connection: Connection, message: InboundMessage) -> bool:
     """Whether an answer to a message is stored, or was."""
-    return connection.execute(_KNOWN, {"id": _answer_id(message)}).scalar() is not None
+    return is_known(connection, _answer_id(message))
 
 
 def store_answer(connection: Connection, answer: OwnAnswer, now: float) -> StoredRun | None:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from mikan_api.identity import OfficeKey
-from mikan_api.messaging import ConversationMessage, LogEntry
+from mikan_api.messaging import ConversationEvent, ConversationMessage, LogEntry, MessagingInfo
 from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import InboundMessage
 from mikan_gateway.storage.runs import StoredRun, add_run
@@ -107,6 +108,12 @@ def log_entries(
     return tuple(entries)
 
 
+def know_office(connection: Connection, event: ConversationEvent, info: MessagingInfo, now: float) -> None:
+    """Have an office in the inventory in which nobody has written yet."""
+    values = _inventory(event, info, now) | {"last_number": 0}
+    connection.execute(upsert(connection.dialect.name, offices).on_conflict_do_nothing(), values)
+
+
 def note_written(connection: Connection, office: OfficeKey, number: int) -> None:
     """The office's agent has its log on disk up to this entry; of a log that was set back, what it has now counts."""
     connection.execute(update(offices).where(offices.c.office == office).values(written_number=number))
@@ -136,18 +143,20 @@ def _find(connection: Connection, message: InboundMessage) -> Accepted | None:
 
 
 def _next_number(connection: Connection, message: InboundMessage, now: float) -> int:
-    event = message.event
-    values = {
+    values = _inventory(message.event, message.info, now) | {"last_number": 1}
+    return int(connection.execute(_counted(connection.dialect.name), values).scalar_one())
+
+
+def _inventory(event: ConversationEvent, info: MessagingInfo, now: float) -> dict[str, Any]:
+    return {
         "office": event.address.key,
         "platform": event.platform.value,
         "conversation_id": event.conversation_id,
         "conversation_kind": event.conversation_kind.value,
-        "display_name": message.info.display_name,
-        "last_number": 1,
+        "display_name": info.display_name,
         "created_at": now,
         "last_message_at": now,
     }
-    return int(connection.execute(_counted(connection.dialect.name), values).scalar_one())
 
 
 @cache

@@ -14,13 +14,14 @@ from mikan_gateway.ports import RunRecord
 from mikan_gateway.storage.operations import StoredOperation, insert_outputs
 from mikan_gateway.storage.tables import operations, runs
 
-Kind = Literal["run", "reset", "answer", "refusal"]
-State = Literal["queued", "started", "finished", "cut_off"]
+Kind = Literal["run", "scheduled", "reset", "answer", "refusal", "notice"]
+State = Literal["anchoring", "queued", "started", "finished", "cut_off"]
+"""``anchoring``: a scheduled event whose message has not been posted yet (`mikan_gateway.storage.firings`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A row of work: a run, the reset of a session (whose event is the command), or an answer of our own."""
+    """A row of work: a run, the reset of a session (whose event is the command), an answer of our own or a notice."""
 
     run_id: str
     office: OfficeKey
@@ -42,7 +43,9 @@ class StoredRun:
         assert self.info is not None  # noqa: S101
         started = self.started_by is not None
         record = RunRecord(self.run_id, self.office, self.session_key, self.event, self.info, started)
-        return replace(record, kind=self.kind) if self.kind in {"answer", "refusal"} else record
+        if self.kind == "run" or self.kind == "reset":
+            return record
+        return replace(record, kind=self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,11 @@ def add_run(connection: Connection, run: StoredRun, state: State = "queued") -> 
 def unfinished_runs(connection: Connection) -> list[StoredRun]:
     """All that is queued or under way, in order."""
     return _load(connection, select(runs).where(runs.c.state.in_(("queued", "started"))).order_by(runs.c.position))
+
+
+def anchoring_runs(connection: Connection) -> list[StoredRun]:
+    """Scheduled events whose message has not been posted yet, in order."""
+    return _load(connection, select(runs).where(runs.c.state == "anchoring").order_by(runs.c.position))
 
 
 def runs_with_output(connection: Connection) -> dict[str, StoredRun]:

@@ -84,6 +84,17 @@ class ConsolePlatform:
         ok = self._server is not None and self._server.running
         return Health(ok, "" if ok else "the console's listener is not running")
 
+    def info(self, trust_model: TrustModel, display_name: str) -> MessagingInfo:
+        return MessagingInfo(
+            platform=Platform.CONSOLE,
+            trust_model=trust_model,
+            bot_name=BOT,
+            display_name=display_name,
+            max_text_length=MAX_TEXT,
+            can_stream=True,
+            can_upload=True,
+        )
+
     async def receive(self, conversation_id: str, send: ConsoleSend) -> int | None:
         """Take what somebody typed; its log number, ``None`` if they were turned away.
 
@@ -163,16 +174,7 @@ class ConsolePlatform:
                 id=send.message_id, thread_id=send.thread, author=author, text=send.text, time=now
             ),
         )
-        info = MessagingInfo(
-            platform=Platform.CONSOLE,
-            trust_model=TrustModel.MEMBERSHIP,
-            bot_name=BOT,
-            display_name=conversation_id,
-            max_text_length=MAX_TEXT,
-            can_stream=True,
-            can_upload=True,
-            users=(author,),
-        )
+        info = self.info(TrustModel.MEMBERSHIP, conversation_id).model_copy(update={"users": (author,)})
         files = _PutFiles(self.files, conversation_id, send, now) if send.attachments else None
         return InboundMessage(event, info, triggered=True, top_level=send.thread is None, attachments=files)
 

@@ -207,7 +207,7 @@ async def test_history_is_answered_and_what_is_not_offered_says_so(world: World)
     for after in (-1, 2**70):
         beyond = await world.runtime.desk.request(link, Request(id="q3", method="history", params={"after": after}))
         assert beyond.error == wrong.error
-    refused = await world.runtime.desk.request(link, Request(id="q3", method="post"))
+    refused = await world.runtime.desk.request(link, Request(id="q4", method="post"))
     assert refused.error == "this gateway does not offer 'post'"
 
 
