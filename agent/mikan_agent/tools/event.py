@@ -67,7 +67,7 @@ class EventTool(HostTool):
     description = (
         "Set up prompts that come to you in this conversation by the clock: reminders, reports, regular checks. Your "
         "answer to one is posted here; if nothing is worth saying then, answer exactly [SILENT]. For one time give at "
-        "or in_seconds, for again and again schedule and timezone. update changes what you give and keeps the rest. "
+        "or inSeconds, for again and again schedule and timezone. update changes what you give and keeps the rest. "
         "list shows when each fires next, and those that admins made, which you can't change."
     )
     arguments = EventArguments
@@ -121,9 +121,9 @@ class EventTool(HostTool):
         """
         once, again = bool(given.at) + (given.in_seconds is not None), bool(given.schedule or given.timezone)
         if once > 1 or (once and again):
-            raise ToolError("Give one of at, in_seconds, or schedule with timezone.")
+            raise ToolError("Give one of at, inSeconds, or schedule with timezone.")
         if not once and not again and not known:
-            raise ToolError("When? Give at or in_seconds for one time, or schedule and timezone.")
+            raise ToolError("When? Give at or inSeconds for one time, or schedule and timezone.")
         fields = {"text": given.text or known.get("text", "")} | self._timing(known, given, bool(once), again)
         try:
             event = _EVENT.validate_python(

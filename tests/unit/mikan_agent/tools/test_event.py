@@ -95,7 +95,7 @@ async def test_seconds_from_now_are_a_time() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "daily", "text": "x"}, "When? Give at or in_seconds"),
+        ({"name": "daily", "text": "x"}, "When? Give at or inSeconds"),
         ({"name": "Daily Report", "text": "x", "inSeconds": 5}, "'Daily Report' is no name for an event"),
         ({"text": "x", "inSeconds": 5}, "'' is no name for an event"),
         ({"name": "d", "inSeconds": 5}, "one-shot.text: String should have at least 1 character"),
@@ -105,8 +105,8 @@ async def test_seconds_from_now_are_a_time() -> None:
         ({"name": "d", "text": "x", "schedule": "0 9 * * *"}, "schedule and timezone go together"),
         ({"name": "d", "text": "x", "schedule": "9 o'clock", "timezone": "UTC"}, "cron needs 5"),
         ({"name": "d", "text": "x", "schedule": "0 9 * * *", "timezone": "CET/Berlin"}, "not an IANA time zone"),
-        ({"name": "d", "text": "x", "at": "2026-03-02T09:00:00Z", "inSeconds": 5}, "Give one of at, in_seconds"),
-        ({"name": "d", "text": "x", "inSeconds": 5, "timezone": "UTC"}, "Give one of at, in_seconds"),
+        ({"name": "d", "text": "x", "at": "2026-03-02T09:00:00Z", "inSeconds": 5}, "Give one of at, inSeconds"),
+        ({"name": "d", "text": "x", "inSeconds": 5, "timezone": "UTC"}, "Give one of at, inSeconds"),
     ],
 )
 async def test_what_makes_no_event_is_told(arguments: dict[str, Any], said: str) -> None:

@@ -9,7 +9,7 @@ from mikan_gateway.models.scripted.player import CLOSING, PlannedCall, Turn, pla
 from mikan_gateway.models.scripted.script import Script, read_scripts
 from models_service import tools
 
-OFFERED = tools("bash", "read", "write", "edit", "attach")
+OFFERED = tools("bash", "read", "write", "edit", "attach", "event")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,16 @@ def bash(command: str) -> PlannedCall:
         ("read a.txt", (PlannedCall("read", {"path": "a.txt"}),)),
         ("edit a.txt: x => y", (PlannedCall("edit", {"path": "a.txt", "oldText": "x", "newText": "y"}),)),
         ("attach a.txt", (PlannedCall("attach", {"path": "a.txt"}),)),
+        (
+            "remind in 90 s: run: date\n",
+            (
+                PlannedCall(
+                    "event",
+                    {"action": "create", "name": "reminder-90", "text": "run: date", "inSeconds": "90"},
+                ),
+            ),
+        ),
+        ("events", (PlannedCall("event", {"action": "list"}),)),
     ],
 )
 def test_a_command_becomes_tool_calls(demo: Script, message: str, calls: tuple[PlannedCall, ...]) -> None:
