@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+import census
 from agent_peers.executor import MemoryExecutor
 from agent_peers.office import workspace_in
 from mikan_agent.app import Agent
@@ -18,8 +19,10 @@ from mikan_api.logs import configure_logging
 __all__ = ["httpx", "main"]
 """The agent imports httpx once it is connected."""
 ROOT_VARIABLE = "TEST_WORKSPACE"
-REPORT = "report.txt"
-"""A file in the office directory."""
+PATIENT_VARIABLE = "TEST_PATIENT"
+"""Set: wait between tries as long as the product does."""
+REPORT, PICTURE = "report.txt", "picture.png"
+"""Files in the office directory."""
 
 
 def main() -> int:
@@ -27,16 +30,20 @@ def main() -> int:
     config = Config.from_environ(os.environ)
     configure_logging("agent", config.log_level)
     arm(os.environ)
+    census.answer(os.environ)
     workspace = workspace_in(Path(os.environ[ROOT_VARIABLE]))
+    directory = workspace.office(config.office).directory
     files = MemoryExecutor()
-    files.files[workspace.office(config.office).directory / REPORT] = b"the whole report"
+    files.files[directory / REPORT] = b"the whole report"
+    files.files[directory / PICTURE] = b"\x89PNG\r\n\x1a\n" + bytes(64)
+    patient = PATIENT_VARIABLE in os.environ
     quick = Backoff(0.01, 0.1)
     agent = Agent(
         config,
         workspace=workspace,
         make_executor=lambda: files,
-        retries=Retries(count=3, backoff=quick, longest=1.0),
-        reconnect=quick,
+        retries=None if patient else Retries(count=3, backoff=quick, longest=1.0),
+        reconnect=None if patient else quick,
     )
     asyncio.run(agent.run())
     return 0

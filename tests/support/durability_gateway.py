@@ -1,5 +1,7 @@
 """The gateway's process, with all imported that it would import once it runs, and soon sure that an agent is lost."""
 
+import os
+
 import aiosqlite
 import asyncpg
 import sqlalchemy.dialects.postgresql.asyncpg
@@ -7,9 +9,18 @@ import sqlalchemy.dialects.sqlite.pysqlite
 import uvicorn.protocols.http.h11_impl
 import uvicorn.protocols.websockets.websockets_sansio_impl
 
-from mikan_gateway.__main__ import main
+import census
+from mikan_gateway import __main__, pruner
 from mikan_gateway.runtime import keeper
 
 __all__ = ["aiosqlite", "asyncpg", "main", "sqlalchemy", "uvicorn"]
 
+PRUNE_VARIABLE = "TEST_PRUNE_EVERY"
 keeper.LOST_AFTER = 0.3
+
+
+def main() -> int:
+    """As ``python -m mikan_gateway``."""
+    pruner.EVERY = float(os.environ.get(PRUNE_VARIABLE, pruner.EVERY))
+    census.answer(os.environ)
+    return __main__.main()

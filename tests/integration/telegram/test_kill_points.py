@@ -1,72 +1,115 @@
-"""Killed at a named place: what people on Telegram see, and how small the window is that Telegram leaves."""
+"""Killed around every call of Telegram: what people there see, and how small the window is that Telegram leaves.
 
-import asyncio
-import os
-import sys
-from pathlib import Path
+Gateway and agent are real processes; what a chat shows is told by the double of the Bot API.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from mikan_api.kill_points import VARIABLE, Step
-from mikan_gateway.rendering.renderer import CUT_OFF
+from durability_agent import PICTURE, REPORT
+from durability_fixtures import NewWorld
+from durability_world import DurableWorld
+from kill_places import TELEGRAM, step_of
+from mikan_api.kill_points import Step
 from servers.telegram.server import TelegramServer
-from telegram_world import TelegramGateway, config_of
+from servers.telegram.user import Chat
+from supervised import KILLED
 
-SUPPORT = Path(__file__).parents[2] / "support"
-STEPS = [
-    Step.MESSAGE_COMMIT,
-    Step.MESSAGE_ACKNOWLEDGE,
-    Step.RUN_SEND,
-    Step.REPORT_COMMIT,
-    Step.INTENT_COMMIT,
-    Step.PLATFORM_POST,
-    Step.SENT_COMMIT,
-    Step.PLATFORM_EDIT,
-    Step.POSTED_COMMIT,
-    Step.SHOWN_COMMIT,
+Scene = Callable[[DurableWorld, Chat], Awaitable[list[str]]]
+"""Plays until the place is reached; what is to stand in the chat then."""
+
+
+async def slowly(world: DurableWorld, ann: Chat) -> list[str]:
+    ann.send("slowly now")
+    await world.wake()
+    return ["You said: slowly now"]
+
+
+async def silently(world: DurableWorld, ann: Chat) -> list[str]:
+    """An answer without text takes the placeholder away."""
+    ann.send("silently")
+    await world.wake()
+    return []
+
+
+async def bring_a_file(world: DurableWorld, ann: Chat) -> list[str]:
+    ann.send_file("notes.txt", b"notes", caption="look at this")
+    await world.wake()
+    return ["You said: look at this"]
+
+
+async def send_a_file(world: DurableWorld, ann: Chat) -> list[str]:
+    ann.send("attach it")
+    await world.wake()
+    return [REPORT, "done"]
+
+
+async def send_a_picture(world: DurableWorld, ann: Chat) -> list[str]:
+    ann.send("depict it")
+    await world.wake()
+    return [PICTURE, "done"]
+
+
+SCENES: Mapping[Step, Scene] = {
+    Step.TELEGRAM_GET_FILE: bring_a_file,
+    Step.TELEGRAM_DOWNLOAD: bring_a_file,
+    Step.TELEGRAM_SEND_DOCUMENT: send_a_file,
+    Step.TELEGRAM_SEND_PHOTO: send_a_picture,
+    Step.TELEGRAM_DELETE_MESSAGE: silently,
+}
+"""How a step is reached; those that are not named are in `slowly`."""
+MORE = [
+    # The poll that tells Telegram of what was taken, and the ones of the library's own parts.
+    f"{Step.TELEGRAM_GET_UPDATES}.before:2",
+    f"{Step.MESSAGE_ACKNOWLEDGE}.before",
+    *(
+        f"{step}.{side}"
+        for step in (
+            Step.MESSAGE_COMMIT,
+            Step.RUN_SEND,
+            Step.REPORT_COMMIT,
+            Step.INTENT_COMMIT,
+            Step.SENT_COMMIT,
+            Step.POSTED_COMMIT,
+            Step.SHOWN_COMMIT,
+        )
+        for side in ("before", "after")
+    ),
 ]
-WINDOW = {f"{Step.PLATFORM_POST}.after", f"{Step.SENT_COMMIT}.before"}
-"""Between Telegram's answer to a first send and the commit that keeps it."""
+"""Places that the console has too, where Telegram's calls fall between others."""
+WINDOW = {
+    f"{Step.TELEGRAM_SEND_MESSAGE}.after",
+    f"{Step.TELEGRAM_SEND_DOCUMENT}.after",
+    f"{Step.TELEGRAM_SEND_PHOTO}.after",
+    f"{Step.SENT_COMMIT}.before",
+}
+"""Between Telegram's answer to a first send and the commit that keeps it: that message stands twice, or its draft."""
 
 
-async def killed(telegram: TelegramServer, root: Path, point: str) -> None:
-    """Run a gateway until it kills itself there."""
-    config = config_of(telegram)
-    environ = {**os.environ, "PYTHONPATH": str(SUPPORT), VARIABLE: point}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "telegram_process",
-        config.base_url,
-        config.base_file_url,
-        config.token,
-        str(root),
-        env=environ,
-    )
-    assert await asyncio.wait_for(process.wait(), 40) == -9
+def seen(ann: Chat) -> list[str]:
+    """The bot's messages, files by their names."""
+    return [message.file.name if message.file else message.text for message in ann.answers]
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("point", [*TELEGRAM, *MORE])
 async def test_a_message_is_answered_once_or_its_cut_is_told_once(
-    telegram: TelegramServer, tmp_path: Path, step: Step, side: str
+    new_world: NewWorld, telegram: TelegramServer, point: str
 ) -> None:
-    ann = telegram.private(42)
-    ann.send("hello")
-    dying = asyncio.create_task(killed(telegram, tmp_path, f"{step}.{side}"))
-    if step is Step.MESSAGE_ACKNOWLEDGE and side == "after":
-        await ann.answered("You said: hello")
-        ann.send("hello again")  # the call that confirms returns with the next message
-    await dying
+    async with new_world(telegram=telegram).running(point) as world:
+        ann = telegram.private(int(world.address.conversation_id))
+        scene = SCENES.get(step_of(point), slowly)
+        expected = await scene(world, ann)
+        await world.killed()
 
-    gateway = TelegramGateway(config_of(telegram), tmp_path)
-    gateway.know("42")
-    async with gateway:
-        ann.send("last")
-        await ann.answered("You said: last")
+        ann.send("goodbye")
+        await ann.answered("You said: goodbye")
+        assert world.deaths == [KILLED], world.log
 
-    told = [text for text in ann.texts if text in {"You said: hello", CUT_OFF}]
-    left = [text for text in ann.texts if text == "You said"]
-    assert len(told) == 1
-    assert len(left) <= (1 if f"{step}.{side}" in WINDOW else 0)
-    assert len(ann.texts) - len(left) - ann.texts.count("You said: hello again") == 2
+    left = [text for text in seen(ann) if text != "You said: goodbye"]
+    if point not in WINDOW:
+        # A file stands above the answer's text, or below where a placeholder was there before it.
+        assert sorted(left) == sorted(expected)
+    for text in expected:
+        left.remove(text)
+    assert len(left) <= 1
