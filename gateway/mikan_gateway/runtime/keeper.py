@@ -32,8 +32,10 @@ TELL_QUEUED_AFTER = 3.0
 TELL_QUEUED = 3
 """Told of the first so many that wait: a platform that takes one message a second needs that second for answers."""
 LOST_AFTER = 10.0
-"""Seconds without a connection before the Office's status is believed that the agent's pod is gone."""
+"""Seconds without a connection before the Office's status is believed that the agent's pod is gone, and before people
+are told that it is missing."""
 UNREACHABLE = "the cluster cannot be reached"
+UNCONNECTED = "the agent that works on this can't be reached; waiting for it"
 REFUSED = "the cluster refuses to make this conversation's office; an admin finds the reason in the gateway's log"
 _EXPECTED = frozenset({"", "Starting", "Running", "Idle", "Stale"})
 
@@ -177,11 +179,11 @@ class OfficeKeeper:
         self._board.tidy(work)
 
     async def _tell(self, work: OfficeWork, view: OfficeView | None) -> None:
+        lost = self._lost(work, view)
         for item in work.running():
-            if item.under_way:
-                continue
             waited = self._clock.monotonic() - item.since
-            await self._try_to_tell(item, _reason(work, view, waited, self._reachable))
+            reason = lost if item.under_way else _reason(work, view, waited, self._reachable)
+            await self._try_to_tell(item, reason)
         for item, ahead in list(work.queued()):
             if ahead > TELL_QUEUED or self._clock.monotonic() - item.since < TELL_QUEUED_AFTER:
                 continue
@@ -190,6 +192,14 @@ class OfficeKeeper:
                 head = work.head(item.run.session_key)
                 self._output.expect(head.record if head else item.record)
                 await self._try_to_tell(item, f"waiting for {ahead} earlier message{'s' if ahead > 1 else ''}")
+
+    def _lost(self, work: OfficeWork, view: OfficeView | None) -> str:
+        """What to say of runs whose agent is not connected; empty = nothing."""
+        if work.link is not None or self._clock.monotonic() - work.lost_since < LOST_AFTER:
+            return ""
+        if view is not None and view.reason not in _EXPECTED:
+            return _words(view.message or UNCONNECTED, view.reason)
+        return UNCONNECTED
 
     async def _try_to_tell(self, item: Item, reason: str) -> None:
         try:

@@ -8,7 +8,7 @@ from gateway_doubles import key_of
 from gateway_world import World
 from mikan_gateway.exceptions import ClusterRefused
 from mikan_gateway.ports import OfficeView
-from mikan_gateway.runtime.keeper import REFUSED, TELL_QUEUED, TELL_QUEUED_AFTER
+from mikan_gateway.runtime.keeper import REFUSED, TELL_QUEUED, TELL_QUEUED_AFTER, UNCONNECTED
 
 TELL = 3.0
 
@@ -168,6 +168,24 @@ async def test_an_office_that_runs_while_its_agent_does_not_connect_says_that(wo
     assert world.output.of(run) == ["waiting:the office runs, and its agent has not connected yet"]
 
 
+async def test_a_run_whose_agent_is_away_for_long_says_so_until_it_is_back(world: World) -> None:
+    world.office()
+    run = await world.ask()
+    link = await world.connect()
+    assert world.runs(link) == [run]
+    await world.begin(link, run)
+    world.runtime.desk.detach(link)
+    await world.look(9.9)
+    assert world.output.of(run) == ["run_started"]
+    await world.look(0.1)
+    world.offices.change(key_of(), ready=False, reason="PodUnschedulable", message="no node fits")
+    await world.look(1)
+    await world.connect(runs=(run,))
+    await world.look(1)
+
+    assert world.output.of(run)[1:] == [f"waiting:{UNCONNECTED}", "waiting:no node fits (PodUnschedulable)", "waiting:"]
+
+
 async def test_a_suspended_office_is_given_nothing_and_says_so(world: World) -> None:
     world.office()
     run = await world.ask()
@@ -223,7 +241,7 @@ async def test_a_run_whose_pod_is_there_or_unknown_is_waited_for(world: World) -
     for uid in ("pod-1", None):
         world.offices.change(key_of(), agent_pod_uid=uid)
         await world.look(60)
-    assert world.output.of(run) == ["run_started"]
+    assert world.output.of(run) == ["run_started", f"waiting:{UNCONNECTED}"]
 
 
 async def test_a_deleted_office_has_its_run_cut_off_and_is_not_made_again_for_it(world: World) -> None:
