@@ -51,6 +51,7 @@ from mikan_gateway.ports import ChatPlatform, Health, Intake, SettingsSource
 from mikan_gateway.pruner import Pruner
 from mikan_gateway.rendering.outbox import Outbox
 from mikan_gateway.rendering.renderer import Renderer
+from mikan_gateway.run_metrics import RunMetrics
 from mikan_gateway.runtime.clock import Clock, SystemClock
 from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.storage.console import ConsoleStore
@@ -213,8 +214,11 @@ class Gateway:
         spool = SpoolDirectory(self._config.spool_dir)
         outbox = Outbox(OutgoingStore(database), self._log_posted, self._clock, self._note_refused)
         renderer = Renderer(self._platforms, outbox, spool, self._clock)
+        runs = RunMetrics(self.metrics.registry, self._clock.monotonic)
         dropped = self.metrics.outputs_dropped.inc
-        self._runtime = ConversationRuntime(database, cluster.offices, renderer, spool, self._clock, dropped)
+        self._runtime = ConversationRuntime(
+            database, cluster.offices, renderer, spool, self._clock, dropped, runs.count
+        )
         self._hub = AgentHub(self._runtime.desk)
         authenticator = Authenticator(lambda: keys.current, cluster.offices)
         self._app.router.routes.extend(agent_routes(authenticator, self._hub, spool))

@@ -43,12 +43,14 @@ class ConversationRuntime:
         blobs: BlobBin,
         clock: Clock | None = None,
         dropped: Callable[[], None] = lambda: None,
+        counted: Callable[[RunRecord, StoredOperation], None] = lambda _run, _operation: None,
     ) -> None:
-        """``dropped`` is called for each operation that a fault of ours keeps from being shown."""
+        """``dropped`` is called for each operation that a fault of ours keeps from being shown, ``counted`` with each
+        that is to be shown."""
         self._database = database
         self._clock = clock or SystemClock()
         self._board = WorkBoard()
-        self._pump = OutputPump(database, output, blobs, self._clock, dropped)
+        self._pump = OutputPump(database, output, blobs, self._clock, dropped, counted)
         self._answers = OwnAnswers(database, self._pump, self._clock)
         self.keeper = OfficeKeeper(self._board, database, offices, output, self._pump, self._clock)
         self.desk = AgentDesk(self._board, database, offices, output, self._pump, self.keeper, self._clock, blobs)

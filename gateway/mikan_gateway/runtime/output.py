@@ -57,10 +57,11 @@ class OutputPump:
         blobs: BlobBin,
         clock: Clock,
         dropped: Callable[[], None] = lambda: None,
+        counted: Callable[[RunRecord, StoredOperation], None] = lambda _run, _operation: None,
     ) -> None:
-        """``dropped`` is called for each operation that is given up."""
+        """``dropped`` is called for each operation that is given up, ``counted`` with each that is to be shown."""
         self._database, self._output, self._blobs, self._clock = database, output, blobs, clock
-        self._dropped = dropped
+        self._dropped, self._counted = dropped, counted
         self._lines: dict[str, _Line] = {}
         self._shown: list[StoredOperation] = []
         self._forgetting: asyncio.Task[None] | None = None
@@ -78,6 +79,7 @@ class OutputPump:
 
     def add(self, run: RunRecord, operation: StoredOperation) -> None:
         """Show a committed operation after those before it of the same line (`RunRecord.line`)."""
+        self._counted(run, operation)
         line = self._lines.setdefault(run.line, _Line())
         line.waiting.append((run, operation))
         self._idle.clear()
