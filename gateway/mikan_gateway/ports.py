@@ -129,7 +129,8 @@ class RunRecord:
     def target(self) -> Target:
         """Where its answer goes."""
         message = self.event.message
-        return Target(self.event.conversation_id, message.thread_id, message.id or None, self.session_key)
+        session_key = None if self.kind == "notice" else self.session_key
+        return Target(self.event.conversation_id, message.thread_id, message.id or None, session_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ from mikan_operator.watches import Watches
 from mikan_operator.workqueue import WorkQueue
 
 WORKERS = 16
-FIRING_WORKERS = MAX_BATCH
-"""They only wait for the gateway; as many as go in one request."""
+FIRING_WORKERS = 4 * MAX_BATCH
+"""They only wait for the gateway, so that each request of `GatewayFirings` can be full."""
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Operator:
             self._gateway,
             events,
             utc_now,
-            fire=self._firings.add,
+            fire=self._firings.add_after,
             fired=lambda name: self._queue.add(Work("scheduled-event", name)),
         )
         self._intake = Intake(cache, self._queue)

@@ -8,6 +8,7 @@ follows real time.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -70,7 +71,7 @@ def timing(spec: ScheduledEventSpec, meta: Meta, status: ScheduledEventStatus, n
         if first > now:
             return Waits(first)
         scheduled = ticks.last(first, now)
-        following: datetime | None = ticks.after(now)
+        following: datetime | None = ticks.after(scheduled)
     else:
         scheduled, following = _instant(spec.at) if spec.at else meta.created, None
         if scheduled > now:
@@ -104,20 +105,11 @@ class _Ticks:
     """The times of a cron expression in a zone."""
 
     def __init__(self, spec: ScheduledEventSpec) -> None:
-        self._expression, zone = spec.schedule or "", spec.timezone or ""
-        try:
-            self._zone = ZoneInfo(check_zone(zone))
-            check_schedule(self._expression)
-            CronSim(self._expression, datetime(2026, 1, 1, tzinfo=UTC))
-        except (ValueError, CronSimError) as error:
-            raise InvalidSchedule(f"{self._expression!r} in {zone!r}: {error}") from None
+        self._expression, self._zone = spec.schedule or "", spec.timezone or ""
 
     def after(self, moment: datetime) -> datetime:
         """The first tick after a moment."""
-        try:
-            return next(self._from(moment))
-        except StopIteration:
-            raise InvalidSchedule(f"{self._expression!r} never comes: no calendar has such a day") from None
+        return _after(self._expression, self._zone, moment)
 
     def has(self, moment: datetime) -> bool:
         """Whether a moment is a tick."""
@@ -125,6 +117,8 @@ class _Ticks:
 
     def last(self, first: datetime, now: datetime) -> datetime:
         """The last tick up to now; ``first`` is one."""
+        if self.after(first) > now:
+            return first
         for start in (now - back for back in _BACK):
             if start > first and (found := self._last_between(start, now)) is not None:
                 return found
@@ -132,15 +126,35 @@ class _Ticks:
 
     def _last_between(self, start: datetime, now: datetime) -> datetime | None:
         found = None
-        for tick in self._from(start):
+        for tick in _ticks(self._expression, self._zone, start):
             if tick > now:
                 break
             found = tick
         return found
 
-    def _from(self, moment: datetime) -> Iterator[datetime]:
-        for tick in CronSim(self._expression, moment.astimezone(self._zone)):
-            yield tick.astimezone(UTC)
+
+@lru_cache(maxsize=8_192)
+def _after(expression: str, zone: str, moment: datetime) -> datetime:
+    """The first tick after a moment. Remembered: at nine o'clock thousands of events ask the same."""
+    try:
+        return next(_ticks(expression, zone, moment))
+    except StopIteration:
+        raise InvalidSchedule(f"{expression!r} never comes: no calendar has such a day") from None
+
+
+def _ticks(expression: str, zone: str, moment: datetime) -> Iterator[datetime]:
+    """The ticks after a moment.
+
+    Raises:
+        InvalidSchedule: when it is first asked.
+    """
+    try:
+        check_schedule(expression)
+        found = CronSim(expression, moment.astimezone(ZoneInfo(check_zone(zone))))
+    except (ValueError, CronSimError) as error:
+        raise InvalidSchedule(f"{expression!r} in {zone!r}: {error}") from None
+    for tick in found:
+        yield tick.astimezone(UTC)
 
 
 def _instant(at: str) -> datetime:

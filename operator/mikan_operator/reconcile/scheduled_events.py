@@ -58,7 +58,7 @@ class ScheduledEventReconciler:
         gateway: Gateway,
         events: EventRecorder,
         clock: Clock,
-        fire: Callable[[str], None],
+        fire: Callable[[str, float], None],
         fired: Callable[[str], None],
     ) -> None:
         """Prepare.
@@ -69,12 +69,12 @@ class ScheduledEventReconciler:
             gateway: who takes firings.
             events: for Kubernetes Events about faults.
             clock: the wall clock.
-            fire: has `fire` called for a name soon.
+            fire: has `fire` called for a name after so many seconds, in place of an earlier appointment.
             fired: has `reconcile` called for a name soon.
         """
         self._cache, self._store, self._gateway = cache, store, gateway
         self._events, self._clock = events, clock
-        self._fire_soon, self._reconcile_soon = fire, fired
+        self._fire_after, self._reconcile_soon = fire, fired
         self._fired: dict[str, _Fired] = {}
         self._tries: dict[str, int] = {}
         self._unanswered: dict[str, str] = {}
@@ -90,7 +90,7 @@ class ScheduledEventReconciler:
             return await self._conclude(event, fired)
         # Else it has changed since: if it is due at the same time still, the gateway will know it.
         self._fired.pop(name, None)
-        spec, now = event.spec, self._clock()
+        spec = event.spec
         if spec is None:
             await self._rest(event, Reason.INVALID_SCHEDULE, event.fault)
             return None
@@ -98,31 +98,35 @@ class ScheduledEventReconciler:
             await self._rest(event, Reason.SUSPENDED, "spec.suspend is set")
             return None
         try:
-            when = timing(spec, event.meta, event.status, now)
+            when = timing(spec, event.meta, event.status, self._clock())
         except InvalidSchedule as error:
             await self._rest(event, Reason.INVALID_SCHEDULE, str(error))
             return None
-        return await self._act(event, when, now)
+        await self._act(event, when)
+        return None
 
     async def fire(self, name: str) -> float | None:
         """Deliver an event that is due; after how many seconds to try again, if the gateway did not answer."""
         event = self._cache.scheduled_events.get(name)
         if event is None or event.meta.deleting or name in self._fired:
             return None
-        due = _due(event, self._clock())
-        if due is None or event.spec is None:
+        now = self._clock()
+        when = _timing(event, now)
+        if isinstance(when, Waits):
+            return (when.at - now).total_seconds()
+        if not isinstance(when, Due) or event.spec is None:
             self._reconcile_soon(name)
             return None
         try:
-            result = await self._gateway.deliver(_firing(event, event.spec, due))
+            result = await self._gateway.deliver(_firing(event, event.spec, when))
         except GatewayUnavailable as error:
             return self._unavailable(name, str(error))
         at = self._clock()
         metrics.FIRINGS.labels(result.outcome.value).inc()
-        metrics.FIRING_LATENESS.observe(max((at - due.scheduled).total_seconds(), 0.0))
+        metrics.FIRING_LATENESS.observe(max((at - when.scheduled).total_seconds(), 0.0))
         self._tries.pop(name, None)
         self._unanswered.pop(name, None)
-        self._fired[name] = _Fired(event.meta.uid, event.meta.generation, due, at, result)
+        self._fired[name] = _Fired(event.meta.uid, event.meta.generation, when, at, result)
         self._reconcile_soon(name)
         return None
 
@@ -134,18 +138,18 @@ class ScheduledEventReconciler:
             self._reconcile_soon(name)
         return min(FIRST_BACKOFF * 2.0 ** min(tries - 1, 10), MAX_BACKOFF)
 
-    async def _act(self, event: ScheduledEventObject, when: Timing, now: datetime) -> float | None:
+    async def _act(self, event: ScheduledEventObject, when: Timing) -> None:
         match when:
             case Waits(at):
                 await self._write(event, self._waiting(event), next_fire_time=at)
-                return (at - now).total_seconds()
+                self._fire_after(event.meta.name, (at - self._clock()).total_seconds())
             case Due(scheduled):
                 if reason := self._unanswered.get(event.meta.name):
                     fault = false(ConditionType.READY, Reason.GATEWAY_UNAVAILABLE, f"due, and {reason}; tried again")
                     scheduled_state = true(ConditionType.SCHEDULED, Reason.SCHEDULED)
                     await self._write(event, (fault, scheduled_state), next_fire_time=scheduled)
                 elif event.meta.name not in self._tries:
-                    self._fire_soon(event.meta.name)
+                    self._fire_after(event.meta.name, 0.0)
             case Missed(scheduled, following, late):
                 message = f"late by {late.total_seconds():.0f} s, more than startingDeadlineSeconds"
                 delivery = Delivery(
@@ -153,10 +157,10 @@ class ScheduledEventReconciler:
                 )
                 states = (false(ConditionType.READY, Reason.MISSED, message), _scheduled(following))
                 await self._write(event, states, next_fire_time=following, last_delivery=delivery)
-                return None if following is None else max((following - now).total_seconds(), 0.0)
+                if following is not None:
+                    self._fire_after(event.meta.name, (following - self._clock()).total_seconds())
             case Over():
                 pass
-        return None
 
     async def _conclude(self, event: ScheduledEventObject, fired: _Fired) -> float | None:
         """Put into the status what became of a firing; what fires but once and did is deleted."""
@@ -178,7 +182,9 @@ class ScheduledEventReconciler:
         states = (_delivered(fired.result), _scheduled(due.following))
         await self._write(event, states, next_fire_time=due.following, last_fire_time=fired.at, last_delivery=delivery)
         del self._fired[name]
-        return None if due.following is None else max((due.following - self._clock()).total_seconds(), 0.0)
+        if due.following is not None:
+            self._fire_after(name, (due.following - self._clock()).total_seconds())
+        return None
 
     async def _rest(self, event: ScheduledEventObject, reason: Reason, message: str) -> None:
         """It fires no more until somebody changes it."""
@@ -229,14 +235,13 @@ _LEFT = frozenset(
 """Reasons of a firing that came to nothing; they stand until the next one."""
 
 
-def _due(event: ScheduledEventObject, now: datetime) -> Due | None:
+def _timing(event: ScheduledEventObject, now: datetime) -> Timing | None:
     if event.spec is None or event.spec.suspend:
         return None
     try:
-        when = timing(event.spec, event.meta, event.status, now)
+        return timing(event.spec, event.meta, event.status, now)
     except InvalidSchedule:
         return None
-    return when if isinstance(when, Due) else None
 
 
 def _firing(event: ScheduledEventObject, spec: ScheduledEventSpec, due: Due) -> Firing:

@@ -59,9 +59,9 @@ async def test_a_firing_becomes_a_run_in_a_session_named_by_its_message(gateway:
         await gateway.platform.until("working", False)
         assert gateway.platform.shown() == ["All is well."]
         logged = await agent.until(LogBatch)
-        assert [(entry.from_bot, entry.message.id, entry.message.text) for entry in logged.entries] == [
-            (True, "m1", "All is well.")
-        ]
+        [entry] = logged.entries
+        assert (entry.from_bot, entry.message.id, entry.message.text) == (True, "m1", "All is well.")
+        assert entry.message.session_key == "C1:m1"
 
 
 async def test_a_silent_run_leaves_nothing(gateway: EventGateway) -> None:

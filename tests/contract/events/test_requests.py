@@ -85,6 +85,8 @@ async def test_a_notice_stands_in_the_conversation_and_in_its_log(gateway: Event
     assert await client.requests.ask("notify", {"text": "**Done**"}) == {}
     await until(lambda: client.log == ["**Done**"])
     assert gateway.platform.shown() == ["**Done**"]
+    [entry] = await gateway.runtime.desk.log_after(key_of(), 0)
+    assert (entry.from_bot, entry.message.session_key) == (True, None)
 
 
 async def test_a_notice_that_is_asked_for_again_stands_once(gateway: EventGateway) -> None:

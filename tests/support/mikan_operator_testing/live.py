@@ -185,8 +185,8 @@ class Live:
         fresh.write_text(json.dumps({"sandbox": MODEST} | settings))
         fresh.replace(file)
 
-    async def start(self, kubeconfig: Path) -> None:
-        """Start the operator process and wait until it has listed."""
+    async def start(self, kubeconfig: Path, **variables: str) -> None:
+        """Start the operator process, with more environment variables, and wait until it has listed."""
         self.port = free_port()
         environment = {
             "PATH": os.environ["PATH"],
@@ -199,6 +199,7 @@ class Live:
             "MIKAN_OPERATOR_CONFIG": str(self.directory / "operator.json"),
             "MIKAN_LISTEN": f"127.0.0.1:{self.port}",
             "MIKAN_POD_NAME": "operator-under-test",
+            **variables,
         }
         with (self.directory / "operator.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(

@@ -73,6 +73,8 @@ class World:
         self.gateway = PlayedGateway()
         self.firing: list[str] = []
         """Names of scheduled events that are to be delivered."""
+        self.fires_after: dict[str, float] = {}
+        """Name of a scheduled event -> in how many seconds it is to be delivered, as was last said."""
         self._restart()
 
     def _restart(self) -> None:
@@ -102,8 +104,10 @@ class World:
             fired=lambda name: self.queue.add(Work("scheduled-event", name)),
         )
 
-    def _fire(self, name: str) -> None:
-        if name not in self.firing:
+    def _fire(self, name: str, seconds: float = 0.0) -> None:
+        if seconds > 0:
+            self.fires_after[name] = seconds
+        elif name not in self.firing:
             self.firing.append(name)
 
     def restart(self) -> None:

@@ -40,7 +40,7 @@ async def test_a_status_says_when_it_fires_next_and_nothing_is_written_until_the
     await world.settle()
     assert status(world)["nextFireTime"] == "2026-03-01T13:00:00Z"
     assert said(world) == {"Ready": ("True", "Scheduled"), "Scheduled": ("True", "Scheduled")}
-    assert world.again["daily"] == 3600.0
+    assert world.fires_after == {"daily": 3600.0}
     world.store.writes.clear()
     await world.pass_time(3599)
     world.restart()
@@ -61,7 +61,7 @@ async def test_a_periodic_event_fires_at_its_time_and_says_so() -> None:
     assert found["nextFireTime"] == "2026-03-02T13:00:00Z"
     assert found["lastFireTime"] == "2026-03-01T13:00:00Z"
     assert found["lastDelivery"] == {"id": firing.delivery_id, "result": "Queued", "message": ""}
-    assert world.again["daily"] == 24 * 3600.0
+    assert world.fires_after == {"daily": 24 * 3600.0}
     world.store.writes.clear()
     await world.pass_time(60)
     assert world.store.writes == []
