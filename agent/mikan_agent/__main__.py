@@ -1,4 +1,9 @@
-"""``python -m mikan_agent``: exit code 0 after a drain, 2 for a wrong environment, 1 for anything unexpected."""
+"""``python -m mikan_agent``: exit code 0 after a drain, 143 after SIGTERM, 2 for a wrong environment, 1 for anything
+unexpected.
+
+Where all containers of a pod end with 0 the pod has succeeded, and the kubelet forgets why it ended it: an eviction, a
+node that goes down.
+"""
 
 import asyncio
 import logging
@@ -11,24 +16,34 @@ if TYPE_CHECKING:
     from mikan_agent.config import Config
 
 
+TERMINATED = 128 + signal.SIGTERM
+
+
 def end_at_once_on_sigterm() -> None:
     """Until the agent can drain there is nothing to drain.
 
     Process 1 of a container ignores a signal that has no handler: without this one a pod that is deleted while it
     imports would stay for its whole grace period.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
 
 
-async def serve(config: "Config") -> None:
-    """Run the agent until it is drained or told to end."""
+async def serve(config: "Config") -> int:
+    """Run the agent until it is drained or told to end; the exit code."""
     from mikan_agent.app import Agent  # a wrong environment is named before anything heavy is imported
 
     agent = Agent(config)
     loop = asyncio.get_running_loop()
+    told: list[signal.Signals] = []
+
+    def terminate(number: signal.Signals) -> None:
+        told.append(number)
+        agent.terminate()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.terminate)
+        loop.add_signal_handler(number, terminate, number)
     await agent.run()
+    return TERMINATED if told else 0
 
 
 def main() -> int:
@@ -48,8 +63,7 @@ def main() -> int:
         return 2
     # Its line for every request says nothing that ours do not.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    asyncio.run(serve(config))
-    return 0
+    return asyncio.run(serve(config))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"syscall"
 )
 
 // version names the build in --version and in the hello frame.
@@ -19,6 +20,10 @@ const version = "0.1.0"
 // defaultSocket is in the abstract namespace: a command that runs with our own
 // uid could unlink a socket file and put its own server there.
 const defaultSocket = "@mikan-sandbox"
+
+// terminated is how serve ends when it is told to, as a program without a handler would. Where all containers of a pod
+// end with 0 the pod has succeeded, and the kubelet forgets why it ended it: an eviction, a node that goes down.
+const terminated = 128 + int(syscall.SIGTERM)
 
 const usage = `usage:
   mikan-sandbox install DIR        copy this program to DIR/mikan-sandbox
@@ -74,7 +79,11 @@ func serveCommand(args []string) error {
 	if err != nil {
 		return err
 	}
-	return serve(*socket, settings{vault: vault, home: *home, workspace: *workspace})
+	if err := serve(*socket, settings{vault: vault, home: *home, workspace: *workspace}); err != nil {
+		return err
+	}
+	os.Exit(terminated)
+	return nil
 }
 
 func homeDefault() string {

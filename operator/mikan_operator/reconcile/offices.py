@@ -68,6 +68,8 @@ class Situation:
 class _Failures:
     count: int = 0
     last: datetime | None = None
+    fault: str = ""
+    """What the last pod that failed complained of."""
 
 
 class OfficeReconciler:
@@ -224,6 +226,7 @@ class OfficeReconciler:
             failures.count = 0
         failures.count, failures.last = failures.count + 1, now
         state = pod_state(ConditionType.READY, pod)
+        failures.fault = state.message
         await self._children.delete_pod(pod)
         await self._events.warn(OFFICE, situation.office.meta, [state])
 
@@ -236,7 +239,8 @@ class OfficeReconciler:
         left = (failures.last + hold - self._clock()).total_seconds()
         if left <= 0:
             return False
-        self._block(situation, Reason.POD_FAILED, f"its pods failed {failures.count} times; tried again", left)
+        text = f"its pods failed {failures.count} times; tried again soon; the last one: {failures.fault}"
+        self._block(situation, Reason.POD_FAILED, text, left)
         return True
 
     async def _refresh(self, plan: OfficePlan, pods: dict[str, PodObject], token_version: str) -> None:

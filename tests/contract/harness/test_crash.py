@@ -14,7 +14,8 @@ import pytest
 
 from agent_peers.gateway import GatewayPeer
 from agent_peers.models import Answer, Call, Hold, ModelsPeer, Text, say
-from agent_peers.office import ADDRESS, entry, run_request, serving, workspace_in
+from agent_peers.office import ADDRESS, config_in, entry, run_request, serving, workspace_in
+from mikan_agent.__main__ import serve
 from mikan_agent.messages import ToolResultMessage
 from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted
 
@@ -176,7 +177,31 @@ def test_told_to_end_while_it_still_imports_the_process_obeys() -> None:
         "import os, signal; from mikan_agent.__main__ import end_at_once_on_sigterm as handle;"
         "handle(); os.kill(os.getpid(), signal.SIGTERM); os._exit(9)"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 143
+
+
+@pytest.mark.parametrize(("signalled", "code"), [(True, 143), (False, 0)])
+async def test_an_end_by_a_signal_is_told_from_one_by_a_drain(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, signalled: bool, code: int
+) -> None:
+    class EndsSoon:
+        def __init__(self, _config: object) -> None:
+            self.ended = asyncio.Event()
+
+        def terminate(self) -> None:
+            self.ended.set()
+
+        async def run(self) -> None:
+            if signalled:
+                os.kill(os.getpid(), signal.SIGTERM)
+                await self.ended.wait()
+
+    monkeypatch.setattr("mikan_agent.app.Agent", EndsSoon)
+    try:
+        assert await serve(config_in(tmp_path, "http://gateway", "http://models")) == code
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 def test_connecting_imports_no_heavy_library() -> None:

@@ -327,7 +327,7 @@ async def test_a_pod_that_fails_again_and_again_is_held_back_longer_each_time() 
     key = await world.open()
     holds = []
     for _ in range(4):
-        world.store.set_status(POD, f"s-{key}", phase="Failed", reason="Error", conditions=[])
+        world.store.set_status(POD, f"s-{key}", phase="Failed", reason="Evicted", message="too large", conditions=[])
         await world.settle()
         world.store.vanish(POD, f"s-{key}")
         await world.settle()
@@ -335,6 +335,16 @@ async def test_a_pod_that_fails_again_and_again_is_held_back_longer_each_time() 
         await world.pass_time(world.again[key] or 0 if holds[-1] else 0)
 
     assert holds == [None, 5.0, 10.0, 20.0]
+    world.store.set_status(POD, f"s-{key}", phase="Failed", reason="Evicted", message="too large", conditions=[])
+    await world.settle()
+    world.store.vanish(POD, f"s-{key}")
+    await world.settle()
+    office = world.store.peek(OFFICE, key)
+    assert office is not None
+    (ready,) = (c for c in office["status"]["conditions"] if c["type"] == "Ready")
+    assert (
+        ready["message"] == f"its pods failed 5 times; tried again soon; the last one: pod s-{key}: Evicted: too large"
+    )
 
 
 @pytest.mark.parametrize(
