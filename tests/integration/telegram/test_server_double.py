@@ -138,6 +138,7 @@ async def test_a_second_poll_ends_the_first(telegram: TelegramServer, client: ht
         "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
     )
     assert await second == []
+    assert telegram.conflicts == 1
 
 
 async def test_no_updates_beside_a_webhook(telegram: TelegramServer, client: httpx.AsyncClient) -> None:
@@ -224,7 +225,7 @@ async def test_a_poll_that_finds_something_ends_no_other(telegram: TelegramServe
     telegram.private(42).send("hello")
 
     assert [u["message"]["text"] for u in await first] == ["hello"]
-    assert telegram.methods.conflicts == 0
+    assert telegram.conflicts == 0
 
 
 async def test_texts_have_a_limit_before_they_are_parsed_too(

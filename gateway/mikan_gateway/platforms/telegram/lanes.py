@@ -73,6 +73,14 @@ class Lanes:
         self._closed_until = 0.0
         self._refused: deque[tuple[float, int, float]] = deque()
         """When which chat was refused, and until when; of the last moment."""
+        self._under_way: set[asyncio.Future[None]] = set()
+        self._closing = False
+
+    async def close(self, patience: float) -> None:
+        """Make no further call, and let those under way end for a while: one that is cut off may have arrived."""
+        self._closing = True
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=patience)
 
     async def send(self, chat_id: int, call: Callable[[int], Awaitable[T]], message: bool = True) -> T:
         """Make a call that must arrive; it is given the chat's id of now.
@@ -148,6 +156,17 @@ class Lanes:
             raise translated(error) from error
 
     async def _call(self, lane: _Lane, call: Callable[[int], Awaitable[T]]) -> T:
+        if self._closing:
+            raise PlatformUnavailable("this process is ending")
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way.add(ended)
+        try:
+            return await self._made(lane, call)
+        finally:
+            self._under_way.discard(ended)
+            ended.set_result(None)
+
+    async def _made(self, lane: _Lane, call: Callable[[int], Awaitable[T]]) -> T:
         try:
             return await call(lane.chat_id)
         except ChatMigrated as error:

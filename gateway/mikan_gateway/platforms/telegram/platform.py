@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 PACE = 1.0
 """Seconds between two edits: a chat may have about one message a second."""
+FINISH_SECONDS = 3.0
+"""For calls that are under way when the process ends."""
 POLL_READ_SECONDS = 10.0
 """Beyond what a poll is held for; then its connection counts as dead."""
 MAX_PHOTO = 10 * 1024 * 1024
@@ -114,6 +116,7 @@ class TelegramPlatform:
     async def stop(self) -> None:
         await self.stop_intake()
         await self._typing.stop()
+        await self._lanes.close(FINISH_SECONDS)
         for request in self._requests:
             await request.shutdown()
 

@@ -20,6 +20,7 @@ from mikan_api.kill_points import Step, around
 from mikan_gateway.exceptions import ClusterError, GatewayError, StorageError, UserFault
 from mikan_gateway.platforms.telegram import menu
 from mikan_gateway.platforms.telegram.albums import Albums
+from mikan_gateway.platforms.telegram.backlog import Backlog
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
 from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
 from mikan_gateway.ports import Health, InboundMessage, Intake
@@ -37,7 +38,7 @@ CONFLICT_PAUSE = 5.0
 """At most, between tries beside another poller: it may be the process before this one, about to end."""
 FAULT_TRIES = 3
 """Tries of an update on which our own code fails; then it is given up, so that those after it are read."""
-FINISH_SECONDS = 10.0
+FINISH_SECONDS = 3.0
 CONFIRM_SECONDS = 3.0
 
 logger = logging.getLogger(__name__)
@@ -78,14 +79,11 @@ class Poller:
         self._moved = moved
         self._clock = clock
         self._albums = Albums(clock)
-        self._known: set[int] = set()
-        """Updates that have been seen though the offset could not move past them yet."""
+        self._backlog = Backlog(self._pass_on, clock)
         self._faults = _Faults()
-        self._offset: int | None = None
         self._told: int | None = None
         """The offset that Telegram has been told."""
         self._task: asyncio.Task[None] | None = None
-        self._taking = False
         self._stopping = False
 
     def start(self) -> None:
@@ -98,10 +96,9 @@ class Poller:
         task, self._task = self._task, None
         if task is None:
             return
-        if self._taking:
-            await asyncio.wait({task}, timeout=FINISH_SECONDS)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await self._backlog.close(FINISH_SECONDS)
         await self._confirm()
 
     def health(self) -> Health:
@@ -124,34 +121,32 @@ class Poller:
                 return
 
     async def _run(self) -> None:
-        # What was held when an earlier round failed comes again.
-        self._albums, self._known = Albums(self._clock), set()
+        # What an earlier round did not come to the end of comes again.
+        await self._backlog.close(0)
+        self._albums, self._backlog, self._told = Albums(self._clock), Backlog(self._pass_on, self._clock), None
         me = await self._lasting(self._bot.get_me)
         reader = self._make_reader(me)
         await self._offer_commands()
         logger.info("reading a bot's updates", extra={"bot": me.username})
         while not self._stopping:
-            updates = await self._lasting(self._poll)
-            fresh = [update for update in updates if update.update_id not in self._known]
-            await self._note_moves(fresh)
-            await self._take(reader, self._albums.sort(fresh))
+            fresh = self._backlog.fresh(await self._lasting(self._poll))
+            for together in self._albums.sort(fresh):
+                await self._note_move(together[0])
+                self._backlog.add(together, _read(reader, together))
             if self._albums.held:
-                self._offset = self._albums.held[0].update_id
-                self._known.update(update.update_id for update in fresh)
                 await self._clock.sleep(AGAIN)
-            elif updates:
-                self._offset = updates[-1].update_id + 1
-                self._known.clear()
+            await self._backlog.settled(AGAIN)
 
     async def _poll(self) -> Sequence[Update]:
         # After a fault one poll is short, to see whether it is over. Not beside another poller: a short one would only
         # interrupt it, which says nothing.
         fault = self._faults.polling
-        held = POLL_SECONDS if fault in {"", OTHER_POLLER} and not self._albums.held else 0
-        self._told = self._offset
-        with around(Step.MESSAGE_ACKNOWLEDGE) if self._offset else nullcontext():
+        waiting = self._albums.held or self._backlog.busy
+        held = POLL_SECONDS if fault in {"", OTHER_POLLER} and not waiting else 0
+        self._told = self._backlog.ask()
+        with around(Step.MESSAGE_ACKNOWLEDGE) if self._told else nullcontext():
             return await self._bot.get_updates(
-                offset=self._offset, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
+                offset=self._told, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
             )
 
     async def _lasting(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -177,28 +172,27 @@ class Poller:
 
     async def _confirm(self) -> None:
         """Tell Telegram what is durable, if no poll has. Without it all that happens is a second delivery."""
-        if self._offset == self._told:
+        offset = self._backlog.offset
+        if offset is None or offset == self._told:
             return
         try:
             async with asyncio.timeout(CONFIRM_SECONDS):
-                await self._bot.get_updates(offset=self._offset, limit=1, timeout=0, allowed_updates=ALLOWED_UPDATES)
+                await self._bot.get_updates(offset=offset, limit=1, timeout=0, allowed_updates=ALLOWED_UPDATES)
         except (TelegramError, TimeoutError) as error:
             logger.info("the last updates are not confirmed", extra={"reason": type(error).__name__})
 
     # Passing on
 
-    async def _note_moves(self, updates: Sequence[Update]) -> None:
-        """Remember groups that became supergroups, before any message from there."""
-        for update in updates:
-            message = update.message
-            if message is None:
-                continue
-            if message.migrate_to_chat_id is not None:
-                await self._note_move(message.chat.id, message.migrate_to_chat_id)
-            if message.migrate_from_chat_id is not None:
-                await self._note_move(message.migrate_from_chat_id, message.chat.id)
+    async def _note_move(self, update: Update) -> None:
+        """Remember a group that became a supergroup: after all messages from where it was, before any from there."""
+        message = update.message
+        if message is not None and message.migrate_to_chat_id is not None:
+            await self._until_noted(message.chat.id, message.migrate_to_chat_id)
+        if message is not None and message.migrate_from_chat_id is not None:
+            await self._until_noted(message.migrate_from_chat_id, message.chat.id)
 
-    async def _note_move(self, old: int, new: int) -> None:
+    async def _until_noted(self, old: int, new: int) -> None:
+        await self._backlog.done_with(str(old))
         for attempt in count(1):
             try:
                 await self._moved(old, new)
@@ -210,27 +204,11 @@ class Poller:
                 self._faults.intake.pop(str(old), None)
                 return
 
-    async def _take(self, reader: UpdateReader, updates: Sequence[Sequence[Update]]) -> None:
-        """Pass on a batch: in order within a chat, chats beside each other."""
-        chats: dict[str, list[InboundMessage]] = {}
-        for together in updates:
-            message = _read(reader, together)
-            if message is not None:
-                chats.setdefault(message.event.conversation_id, []).append(message)
-        self._taking = True
-        try:
-            async with asyncio.TaskGroup() as group:
-                for messages in chats.values():
-                    group.create_task(self._pass_on(messages))
-        finally:
-            self._taking = False
-
-    async def _pass_on(self, messages: Sequence[InboundMessage]) -> None:
-        for message in messages:
-            for attempt in count(1):
-                if await self._received(message, attempt):
-                    break
-                await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
+    async def _pass_on(self, message: InboundMessage) -> None:
+        for attempt in count(1):
+            if await self._received(message, attempt):
+                return
+            await self._clock.sleep(backoff(attempt, FIRST_PAUSE, MAX_PAUSE))
 
     async def _give(self, message: InboundMessage) -> None:
         try:

@@ -5,6 +5,7 @@ What people do and see goes over a socket file, which a test reaches from wherev
 * ``POST /people/<id>/say`` with ``{"text": …}``: somebody writes to the bot.
 * ``GET /people/<id>/sees``: the bot's messages in that private chat, ``[{"text", "history", "reply_to"}]``.
 * ``GET /calls``: how often each method was called.
+* ``GET /conflicts``: how many pollers were told of another one (409).
 """
 
 import argparse
@@ -45,10 +46,14 @@ def control(server: TelegramServer) -> web.Application:
     async def calls(_: web.Request) -> web.Response:
         return web.json_response(Counter(name for name, _ in server.calls))
 
+    async def conflicts(_: web.Request) -> web.Response:
+        return web.json_response(server.conflicts)
+
     app = web.Application()
     app.router.add_post("/people/{id}/say", say)
     app.router.add_get("/people/{id}/sees", sees)
     app.router.add_get("/calls", calls)
+    app.router.add_get("/conflicts", conflicts)
     return app
 
 

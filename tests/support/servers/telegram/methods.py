@@ -46,8 +46,6 @@ class Methods:
     def __init__(self, world: World, flood: Flood) -> None:
         self.world = world
         self.flood = flood
-        self.conflicts = 0
-        """Polls that were ended by another one."""
         self._poll: asyncio.Future[None] | None = None
         self._polled: tuple[int, float] = (0, float("-inf"))
         """Offset of the last poll, and when it came."""
@@ -131,7 +129,6 @@ class Methods:
 
     async def _tell_of_conflict(self) -> None:
         """At once, but for one that comes soon after another: that is held back for a while."""
-        self.conflicts += 1
         now = time.monotonic()
         if now < self._next_conflict:
             await asyncio.sleep(CONFLICT_HELD)

@@ -13,6 +13,7 @@ from servers.telegram.methods import Methods
 from servers.telegram.user import Chat, People
 from servers.telegram.world import BOT_ID, World
 
+CONFLICT = 409
 TOKEN = "7000000001:" + "AAF-double_of_the_bot_api_server-00"
 BOT = {
     "id": BOT_ID,
@@ -36,6 +37,8 @@ class TelegramServer:
         self.people = People(self.world)
         self.calls: list[tuple[str, dict[str, Any]]] = []
         """Every call of a method, with its parameters, in order."""
+        self.conflicts = 0
+        """Pollers that were told of another one; who has hung up hears nothing."""
         self.methods = Methods(self.world, self.flood)
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
@@ -96,6 +99,8 @@ class TelegramServer:
         try:
             result = await self.methods.call(method, parameters)
         except ApiError as error:
+            if error.code == CONFLICT and request.transport is not None and not request.transport.is_closing():
+                self.conflicts += 1
             return _answer(error)
         if fault.kind == "drop":
             return _broken(request)

@@ -217,6 +217,40 @@ async def test_chats_refused_one_after_another_close_only_themselves(
     assert await lanes.send(4, telegram.call("other chat")) == "other chat"
 
 
+async def test_at_the_end_what_is_under_way_may_arrive_and_nothing_new_begins(lanes: Lanes) -> None:
+    arrived = asyncio.Event()
+
+    async def call(chat: int) -> str:
+        await arrived.wait()
+        return "sent"
+
+    under_way = asyncio.create_task(lanes.send(1, call))
+    await settle()
+    closing = asyncio.create_task(lanes.close(5))
+    await settle()
+    with pytest.raises(PlatformUnavailable):
+        await lanes.send(2, call)
+    assert not closing.done()
+
+    arrived.set()
+    await closing
+
+    assert await under_way == "sent"
+
+
+async def test_at_the_end_nothing_is_waited_for_without_end(lanes: Lanes) -> None:
+    async def call(chat: int) -> None:
+        await asyncio.Event().wait()
+
+    under_way = asyncio.create_task(lanes.send(1, call))
+    await settle()
+
+    await lanes.close(0.01)
+
+    assert not under_way.done()
+    under_way.cancel()
+
+
 async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(lanes: Lanes, telegram: Telegram, clock: Clock) -> None:
     await lanes.send(1, telegram.call("first"))
     gone = asyncio.create_task(lanes.send(1, telegram.call("gone")))

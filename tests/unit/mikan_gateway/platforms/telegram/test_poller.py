@@ -28,6 +28,8 @@ class PlayedBot:
     def __init__(self) -> None:
         self.polls: list[tuple[int | None, int]] = []
         self.next: asyncio.Queue[list[Update] | Exception] = asyncio.Queue()
+        self.holding: asyncio.Event | None = None
+        """Holds every poll until it is set."""
 
     async def get_me(self) -> User:
         assert ME is not None
@@ -39,7 +41,9 @@ class PlayedBot:
     async def get_updates(self, offset: int | None, limit: int, timeout: int, allowed_updates: object) -> Any:  # noqa: ASYNC109
         assert limit in {BATCH, 1}
         self.polls.append((offset, timeout))
-        if limit == 1:
+        if self.holding:
+            await self.holding.wait()
+        if limit == 1 or (timeout == 0 and self.next.empty()):
             return []
         found = await self.next.get()
         if isinstance(found, Exception):
@@ -55,6 +59,9 @@ class PlayedIntake:
         self.gate.set()
         self.taken: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
+        self.slow: set[str] = set()
+        """Messages that take until `news`."""
+        self.news = asyncio.Event()
         self.refused: list[tuple[str, str]] = []
         self.files: list[int] = []
         """How many each message had."""
@@ -62,6 +69,9 @@ class PlayedIntake:
     async def receive(self, message: InboundMessage) -> int | None:
         await self.gate.wait()
         text = message.event.message.text
+        while text in self.slow:
+            self.news.clear()
+            await self.news.wait()
         if self.failures.get(text):
             raise self.failures[text].pop(0)
         self.taken.append(text)
@@ -126,6 +136,46 @@ async def test_the_offset_stays_until_the_whole_batch_is_durable(world: World) -
     assert world.bot.polls == [(None, POLL_SECONDS), (103, POLL_SECONDS)]
 
 
+async def test_a_chat_that_takes_long_keeps_the_others_waiting_for_a_moment_only(world: World) -> None:
+    world.intake.slow = {"large file"}
+    batch = [update(1, "large file"), update(2, "behind it"), update(3, "other", chat=43)]
+    world.bot.next.put_nowait(batch)
+    await settle()
+    for number in (4, 5):
+        batch.append(update(number, f"later {number}", chat=43))
+        world.bot.next.put_nowait(list(batch))
+        await world.clock.advance(AGAIN)
+    assert world.intake.taken == ["other", "later 4", "later 5"]
+    assert {offset for offset, _ in world.bot.polls} == {None, 101}
+
+    world.intake.slow = set()
+    world.intake.news.set()
+    await settle()
+    await world.clock.advance(AGAIN)
+
+    assert world.intake.taken == ["other", "later 4", "later 5", "large file", "behind it"]
+    assert world.bot.polls[-1] == (106, POLL_SECONDS)
+
+
+async def test_what_gets_done_while_a_poll_is_under_way_is_not_taken_again(world: World) -> None:
+    world.intake.slow = {"large file"}
+    world.bot.next.put_nowait([update(1, "large file")])
+    await settle()
+    world.bot.holding = asyncio.Event()
+    await world.clock.advance(AGAIN)
+    assert world.bot.polls[-1] == (101, 0)
+
+    world.intake.slow = set()
+    world.intake.news.set()
+    await settle()
+    world.bot.next.put_nowait([update(1, "large file"), update(2, "next")])
+    world.bot.holding.set()
+    await settle()
+
+    assert world.intake.taken == ["large file", "next"]
+    assert world.bot.polls[-1] == (103, POLL_SECONDS)
+
+
 async def test_a_message_that_cannot_be_stored_holds_back_those_of_its_chat_and_the_offset(world: World) -> None:
     world.intake.failures["one"] = [StorageUnavailable("no database"), StorageUnavailable("no database")]
     world.bot.next.put_nowait([update(1, "one"), update(2, "two"), update(3, "other", chat=43)])
@@ -137,7 +187,7 @@ async def test_a_message_that_cannot_be_stored_holds_back_those_of_its_chat_and_
 
     assert world.intake.taken == ["other", "one", "two"]
     assert world.poller.health().ok
-    assert [offset for offset, _ in world.bot.polls] == [None, 104]
+    assert [offset for offset, _ in world.bot.polls] == [None, 101, 101, 104]
 
 
 @pytest.mark.parametrize(
@@ -174,15 +224,13 @@ async def test_flood_control_of_polls_is_waited_out(world: World) -> None:
     assert len(world.bot.polls) == 1
     await world.clock.advance(1)
 
-    assert len(world.bot.polls) == 2
+    assert [held for _, held in world.bot.polls] == [POLL_SECONDS, 0, POLL_SECONDS]
 
 
 async def test_after_a_fault_one_poll_is_short_so_that_its_end_shows_at_once(world: World) -> None:
     world.bot.next.put_nowait(NetworkError("Bad Gateway"))
     await settle()
     await world.clock.advance(1)
-    world.bot.next.put_nowait([])
-    await settle()
 
     assert [held for _, held in world.bot.polls] == [POLL_SECONDS, 0, POLL_SECONDS]
 
