@@ -65,6 +65,8 @@ from mikan_operator.workqueue import WorkQueue
 WORKERS = 16
 FIRING_WORKERS = 4 * MAX_BATCH
 """They only wait for the gateway, so that each request of `GatewayFirings` can be full."""
+NOTE_AFTER = 0.5
+"""Seconds until a firing is noted in its status: all that is due at the same instant is delivered first."""
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +104,7 @@ class Operator:
             events,
             utc_now,
             fire=self._firings.add_after,
-            fired=lambda name: self._queue.add(Work("scheduled-event", name)),
+            fired=lambda name: self._queue.add_after(Work("scheduled-event", name), NOTE_AFTER),
         )
         self._intake = Intake(cache, self._queue)
         self._resync = Resync(store, cache, self._intake, self.watches, children)

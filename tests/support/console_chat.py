@@ -49,8 +49,8 @@ class ConsoleChat:
         await self._until_taken(lambda: self._client.post(f"{self._base}/messages", json=body), 202)
 
     def replies(self, message_id: str) -> list[str]:
-        """What stands below a message now; a file by its name."""
-        return [e.text or e.file_name for e in self._shown.values() if e.reply_to == message_id]
+        """What stands below a message now; a file by its name. Without an id: what stands by itself."""
+        return [e.text or e.file_name for e in self._shown.values() if (e.reply_to or "") == message_id]
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until what is shown is so."""

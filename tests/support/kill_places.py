@@ -4,7 +4,13 @@ from collections.abc import Mapping
 
 from mikan_api.kill_points import Step, kill_points
 
-ELSEWHERE: Mapping[Step, str] = {Step.MOVE_COMMIT: "tests/integration/telegram/test_intake_kill_points.py"}
+_EVENTS = "tests/integration/operator/test_scheduled_events.py"
+ELSEWHERE: Mapping[Step, str] = {
+    Step.MOVE_COMMIT: "tests/integration/telegram/test_intake_kill_points.py",
+    Step.FIRING_SEND: _EVENTS,
+    Step.SCHEDULED_EVENT_STATUS_APPLY: _EVENTS,
+    Step.SCHEDULED_EVENT_DELETE: _EVENTS,
+}
 """Steps with a test of their own, and where that is; all others are hit by tests that go through the lists below."""
 
 

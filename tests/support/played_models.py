@@ -39,6 +39,9 @@ def _answer(request: JsonObject) -> Answer:
             return Answer([Call("attach", {"path": REPORT})])
         case "depict":
             return Answer([Call("attach", {"path": PICTURE})])
+        case "remind":
+            later = {"action": "create", "name": "later", "text": "tick", "inSeconds": 86_400}
+            return Answer([Call("event", later)])
         case "for-ever":
             return Answer([Text("on and on"), _Pause(3600)])
         case _:

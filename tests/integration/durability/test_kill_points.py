@@ -13,6 +13,7 @@ import pytest
 
 from agent_peers.office import workspace_in
 from durability_agent import REPORT
+from durability_events import fire, notify, remind
 from durability_fixtures import NewWorld
 from durability_gateway import PRUNE_VARIABLE
 from durability_world import DurableWorld
@@ -169,6 +170,12 @@ SCENES: Mapping[Step, Scene] = {
     Step.UPLOAD_SEND: attach,
     Step.TOOL_RUN: attach,
     Step.TEXT_SEND: slowly,
+    Step.FIRING_COMMIT: fire,
+    Step.ANCHOR_COMMIT: fire,
+    Step.NOTICE_COMMIT: notify,
+    Step.SCHEDULE_WRITE: remind,
+    Step.REPLY_SEND: remind,
+    Step.REQUEST_SEND: remind,
 }
 """How a step is reached; those that are not named are in `hello`."""
 ENVIRONMENTS: Mapping[Step, Mapping[str, str]] = {
