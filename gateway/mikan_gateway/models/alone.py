@@ -63,6 +63,7 @@ async def serve(office: OfficeKey, token_file: Path, directory: Path, models: Mo
     server = Server(listener(process.app, config))
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever is told the address may dial at once
         serving = asyncio.create_task(server.serve([listening]))
         sys.stdout.write(f"http://127.0.0.1:{listening.getsockname()[1]}\n")
         sys.stdout.flush()

@@ -12,6 +12,7 @@ from queue import Empty, Queue
 import pytest
 
 from agent_peers.helper import build_helper
+from mikan_dev.paths import REPOSITORY
 
 PATIENCE = 60.0
 
@@ -24,14 +25,14 @@ def helper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Terminal:
     """A chat: lines go in, and lines come out."""
 
-    def __init__(self, package: Path, *arguments: str) -> None:
+    def __init__(self, package: Path, cwd: Path, *arguments: str) -> None:
         self._process = subprocess.Popen(
             [str(Path(sys.executable).with_name("mikan")), "ext", "dev", str(package), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=package.parent,
+            cwd=cwd,
             start_new_session=True,
         )
         self._lines: Queue[str] = Queue()
@@ -86,10 +87,12 @@ Open = Callable[..., Terminal]
 def dev(tmp_path: Path, helper: Path) -> Iterator[Open]:
     opened: list[Terminal] = []
 
-    def start(code: str, *arguments: str, with_helper: bool = True) -> Terminal:
-        (tmp_path / "hello").mkdir()
-        (tmp_path / "hello" / "extension.py").write_text(code)
-        opened.append(Terminal(tmp_path / "hello", *(["--helper", str(helper)] if with_helper else []), *arguments))
+    def start(code: str | Path, *, with_helper: bool = True) -> Terminal:
+        package = code if isinstance(code, Path) else tmp_path / "hello"
+        if isinstance(code, str):
+            package.mkdir()
+            (package / "extension.py").write_text(code)
+        opened.append(Terminal(package, tmp_path, *(["--helper", str(helper)] if with_helper else [])))
         return opened[-1]
 
     yield start
@@ -172,4 +175,13 @@ def test_without_a_helper_all_but_commands_works(dev: Open, monkeypatch: pytest.
     terminal.until("this is one")
     terminal.say("run: true")
     assert any("name it with --helper" in line for line in terminal.until("✗"))
+    assert terminal.end() == 0
+
+
+@pytest.mark.timeout(300)
+def test_the_readmes_example_is_ready_to_be_tried(dev: Open) -> None:
+    terminal = dev(REPOSITORY / "docs" / "examples" / "extensions" / "follow-up-board")
+    terminal.say("/board")
+    lines = terminal.until("Nothing is open.")
+    assert any("no reminders: this host starts no runs by itself" in line for line in lines)
     assert terminal.end() == 0
