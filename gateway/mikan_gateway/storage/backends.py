@@ -10,14 +10,16 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Row, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncTransaction, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from mikan_api.exceptions import ConfigError
+from mikan_gateway.exceptions import StorageUnavailable
 from mikan_gateway.storage.errors import storage_error
 
 T = TypeVar("T")
@@ -124,25 +126,75 @@ class SqliteBackend:
         self._engine.dispose()
 
 
+CONNECT_SECONDS, COMMAND_SECONDS = 5.0, 10.0
+"""How long Postgres may take to let us in, and for one statement; then the connection counts as dead."""
+_WHICH = text("SELECT pg_backend_pid() AS process, CAST(pg_current_xact_id_if_assigned() AS text) AS transaction")
+_STATUS = text("SELECT pg_xact_status(CAST(CAST(:transaction AS text) AS xid8))")
+_END = text("SELECT pg_terminate_backend(:process)")
+
+
+class CommitUnknown(StorageUnavailable):
+    """The connection broke while a commit was under way. ``result`` holds if ``outcome`` says that it was made."""
+
+    def __init__(self, message: str, result: Any, outcome: Callable[[], Awaitable[bool]]) -> None:
+        super().__init__(message)
+        self.result = result
+        self.outcome = outcome
+        """Asks whether it was made; raises `StorageError` while that can't be told."""
+
+
 class PostgresBackend:
     """A server. Writes share one connection, so that they commit in the order they were asked for."""
 
     def __init__(self, url: URL) -> None:
-        self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True)
+        bounds = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
+        self._engine = create_async_engine(url, pool_size=4, pool_pre_ping=True, connect_args=bounds)
         self._writer: AsyncConnection | None = None
 
     async def write(self, work: Work[T]) -> T:
-        async def transaction() -> T:
-            if self._writer is None:
-                self._writer = await self._engine.connect()
-            async with self._writer.begin():
-                return await self._writer.run_sync(work)
+        """Run ``work`` in a transaction.
 
+        Raises:
+            CommitUnknown: it may be durable or not.
+        """
         try:
-            return await self._translated(transaction)
+            return await self._transaction(work)
         except BaseException:
             await self._drop_writer()
             raise
+
+    async def _transaction(self, work: Work[T]) -> T:
+        def named(connection: Connection) -> tuple[T, Row[Any]]:
+            result = work(connection)
+            return result, connection.execute(_WHICH).one()
+
+        async def begun() -> tuple[AsyncTransaction, T, Row[Any]]:
+            if self._writer is None:
+                self._writer = await self._engine.connect()
+            return await self._writer.begin(), *await self._writer.run_sync(named)
+
+        transaction, result, which = await self._translated(begun)
+        try:
+            await transaction.commit()
+        except (DBAPIError, OSError) as error:
+            raise CommitUnknown(str(storage_error(error)), result, partial(self._was_made, which)) from error
+        return result
+
+    async def _was_made(self, which: Row[Any]) -> bool:
+        if which.transaction is None:
+            return True  # it wrote nothing
+
+        def ask(connection: Connection) -> str | None:
+            status: str | None = connection.execute(_STATUS, {"transaction": which.transaction}).scalar()
+            if status == "in progress":
+                # Nobody is left to end it, and the server need not have noticed.
+                connection.execute(_END, {"process": which.process})
+            return status
+
+        status = await self.read(ask)
+        if status == "in progress":
+            raise StorageUnavailable("storage: a commit is undecided")
+        return status == "committed"
 
     async def read(self, work: Work[T]) -> T:
         async def transaction() -> T:
@@ -164,5 +216,8 @@ class PostgresBackend:
     async def _drop_writer(self) -> None:
         connection, self._writer = self._writer, None
         if connection is not None:
+            with suppress(DBAPIError, OSError):
+                # Ended, not given back: a connection that broke answers nothing any more.
+                await connection.invalidate()
             with suppress(DBAPIError, OSError):
                 await connection.close()

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from mikan_api.kill_points import Step, after, before
 from mikan_gateway.exceptions import StorageError
 from mikan_gateway.ports import Health
-from mikan_gateway.storage.backends import Backend, Work, open_backend
+from mikan_gateway.storage.backends import Backend, CommitUnknown, Work, open_backend
 from mikan_gateway.storage.schema import migrate, touch
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ class Database:
         self._writer: asyncio.Task[None] | None = None
         self._closing = False
         self._failure = ""
+        self._undecided = False
+        """Whether the writer is finding out what became of a commit."""
 
     @classmethod
     async def open(cls, url: str, probe_every: float = PROBE_EVERY) -> "Database":
@@ -105,6 +107,8 @@ class Database:
         """
         if self._closing:
             raise StorageError("the database is closed")
+        if self._undecided:
+            raise StorageError(self._failure)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Write(work, then, done, step))
         self._wake.set()
@@ -150,7 +154,7 @@ class Database:
             return results
 
         try:
-            results = await self._backend.write(work)
+            results = await self._written(work)
         except Exception as error:  # noqa: BLE001  the writer outlives any unit of work; the caller gets the error
             self._note(str(error) if isinstance(error, StorageError) else self._failure)
             if len(group) > 1:
@@ -164,6 +168,30 @@ class Database:
         for write, result in zip(group, results, strict=True):
             _finish(write, result)
         return True
+
+    async def _written(self, work: Work[list[Any]]) -> list[Any]:
+        """Write; where it is unknown whether a commit was made, find out before anything else is written.
+
+        What is kept in memory follows what is in the database, so neither may be taken for granted.
+        """
+        try:
+            return await self._backend.write(work)
+        except CommitUnknown as unknown:
+            self._note(str(unknown))
+            self._undecided = True
+            try:
+                while not self._closing:
+                    try:
+                        if await unknown.outcome():
+                            results: list[Any] = unknown.result
+                            return results
+                    except StorageError:
+                        await asyncio.sleep(self._probe_every)
+                    else:
+                        break
+            finally:
+                self._undecided = False
+            raise
 
 
 def _migrate(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select, text, update
 from mikan_api.exceptions import ConfigError
 from mikan_gateway.exceptions import StorageError, StorageFull, StorageUnavailable
 from mikan_gateway.ports import Health
-from mikan_gateway.storage.backends import Backend, Work, open_backend
+from mikan_gateway.storage.backends import Backend, CommitUnknown, Work, open_backend
 from mikan_gateway.storage.database import Database
 from mikan_gateway.storage.schema import MIGRATIONS
 from mikan_gateway.storage.tables import messages, offices, outgoing, schema_version
@@ -182,6 +182,63 @@ async def test_a_failure_is_logged_once_and_ends_by_itself_though_nobody_writes(
     logged = [(r.levelname, r.getMessage()) for r in caplog.records if r.name == "mikan_gateway.storage.database"]
     assert logged[0] == ("ERROR", "the database fails")
     assert [level for level, _ in logged].count("ERROR") == 1
+
+
+class Undecided:
+    """A backend of whose next commit nobody knows for a while whether it was made."""
+
+    def __init__(self, inner: Backend, made: bool) -> None:
+        self.inner, self.made, self.known = inner, made, asyncio.Event()
+        self.asked = 0
+        self.read, self.close = inner.read, inner.close
+        self._next = True
+
+    async def write(self, work: Work[Any]) -> Any:
+        if not self._next:
+            return await self.inner.write(work)
+        self._next = False
+        result = await self.inner.write(work) if self.made else [None]
+        raise CommitUnknown("cut", result, self.outcome)
+
+    async def outcome(self) -> bool:
+        self.asked += 1
+        if not self.known.is_set():
+            raise StorageUnavailable("cut")
+        return self.made
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_what_became_of_a_commit_is_found_out_before_anything_else_is_written(
+    database_url: str, made: bool
+) -> None:
+    database = await Database.open(database_url, probe_every=0.01)
+    database._backend = undecided = Undecided(database._backend, made)
+    told: list[str] = []
+    writes = [asyncio.create_task(database.write(_add(name), told.append)) for name in ("a", "b")]
+    async with asyncio.timeout(5):
+        while undecided.asked < 3:  # noqa: ASYNC110  the writer tells nobody
+            await asyncio.sleep(0)
+    with pytest.raises(StorageError, match="cut"):
+        await database.write(_add("c"))
+    assert (told, database.health()) == ([], Health(False, "cut"))
+
+    undecided.known.set()
+    assert await asyncio.gather(*writes) == ["a", "b"]
+    assert told == ["a", "b"]
+    assert await database.read(_slots) == ["a", "b"]
+    assert await database.write(_add("c")) == "c"
+    assert database.health().ok
+    await database.close()
+
+
+async def test_closing_does_not_wait_for_what_nobody_knows(database_url: str) -> None:
+    database = await Database.open(database_url, probe_every=0.01)
+    database._backend = Undecided(database._backend, made=True)
+    write = asyncio.create_task(database.write(_add("a")))
+    await asyncio.sleep(0.02)
+    await database.close()
+    with pytest.raises(StorageError, match="cut"):
+        await write
 
 
 async def test_every_commit_of_sqlite_is_synced(tmp_path: Path) -> None:
