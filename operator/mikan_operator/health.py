@@ -24,8 +24,8 @@ class Health:
     """Why the API server can't be asked."""
 
     def alive(self) -> bool:
-        """Whether a restart would not help."""
-        return not self.watches.dead
+        """Whether a restart would not help. It never does while the API server is away, which ends watches too."""
+        return bool(self.api_fault()) or not self.watches.dead
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Whether it does its work, and the details."""

@@ -46,6 +46,19 @@ def test_a_watch_that_has_ended_needs_a_restart() -> None:
     assert health.readiness()[1]["watches"] == {kind.plural: kind != OFFICE for kind in SELECTORS}
 
 
+def test_a_watch_that_ends_while_the_api_server_is_away_needs_no_restart() -> None:
+    tasks, away = list(TASKS), [""]
+    health = Health(listed(tasks), lambda: "", leader=True, api_fault=lambda: away[0])
+    assert health.alive()
+
+    tasks.remove(TASKS[0])
+    away[0] = "the API server does not answer"
+
+    assert health.alive()
+    away[0] = ""
+    assert not health.alive()
+
+
 def test_a_watch_that_missed_a_change_is_stale_until_it_delivers() -> None:
     watches = listed(TASKS)
 
