@@ -43,6 +43,36 @@ class PostgresServer:
             os.chown(root, owner.pw_uid, owner.pw_gid)
             self._as = {"user": owner.pw_uid, "group": owner.pw_gid}
 
+    @property
+    def user(self) -> str:
+        """The role that may do everything."""
+        return self._user
+
+    @property
+    def as_user(self) -> list[str]:
+        """Begins the command line of what is run as the server's user, who must not be root."""
+        return [str(shutil.which("setpriv")), f"--reuid={self._user}", "--clear-groups"] if self._as else []
+
+    def program(self, name: str) -> Path:
+        """One of PostgreSQL's programs."""
+        return self._bin / name
+
+    def prepare(self, password: str) -> None:
+        """Make the files of a server that others reach by the network, with a password."""
+        secret = self._root / "password"
+        secret.write_text(password)
+        shutil.chown(secret, self._user)
+        files = ("-D", f"{self._root}/data", "-A", "scram-sha-256", f"--pwfile={secret}", "-U", self._user, "--no-sync")
+        self._run("initdb", *files)
+        with (self._root / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("host all all all scram-sha-256\n")
+
+    def command(self, address: str, port: int) -> list[str]:
+        """The command line of a prepared server that listens there."""
+        options = [f"listen_addresses={address}", f"port={port}", f"unix_socket_directories={self._root}", "fsync=off"]
+        argv = [str(self.program("postgres")), "-D", f"{self._root}/data"]
+        return [*self.as_user, *argv, *(word for option in options for word in ("-c", option))]
+
     def start(self) -> None:
         """Initialise and start; returns when it answers."""
         self._run("initdb", "-D", f"{self._root}/data", "-A", "trust", "-U", self._user, "--no-sync")
