@@ -10,7 +10,7 @@ from mikan_api.identity import OfficeKey, Platform
 from mikan_api.messaging import Attachment, ConversationEvent, ConversationMessage, MessagingInfo, TrustModel
 from mikan_api.session_keys import SessionKey
 from mikan_api.settings import Settings
-from mikan_gateway.exceptions import PlatformRefused
+from mikan_gateway.exceptions import PlatformRefused, StorageUnavailable
 from mikan_gateway.offices.view import OfficeRecord
 from mikan_gateway.ports import (
     Health,
@@ -125,13 +125,18 @@ class FakePlatform:
 
 
 class MemoryIntents:
-    """Intents that survive a renderer, not a test. ``crash_before_mark`` loses one mark."""
+    """Intents that survive a renderer, not a test.
+
+    ``crash_before_mark`` loses one mark; ``unwritable`` refuses everything that would change them.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Outgoing] = {}
         self.crash_before_mark = False
+        self.unwritable = False
 
     async def begin(self, run_id: str, slot: str, nonce: str) -> Outgoing:
+        self._check()
         return self.rows.setdefault((run_id, slot), Outgoing(run_id, slot, nonce, None))
 
     async def begin_run(self, run_id: str, slot: str, nonce: str) -> list[Outgoing]:
@@ -142,6 +147,7 @@ class MemoryIntents:
         if self.crash_before_mark:
             self.crash_before_mark = False
             raise ProcessKilled
+        self._check()
         self.rows[(run_id, slot)] = Outgoing(run_id, slot, self.rows[(run_id, slot)].nonce, message_id)
 
     async def get(self, run_id: str, slot: str) -> Outgoing | None:
@@ -149,6 +155,10 @@ class MemoryIntents:
 
     async def of_run(self, run_id: str) -> list[Outgoing]:
         return [row for (run, _), row in self.rows.items() if run == run_id]
+
+    def _check(self) -> None:
+        if self.unwritable:
+            raise StorageUnavailable("storage: cut")
 
 
 class ProcessKilled(Exception):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from mikan_api.kill_points import Step, around
-from mikan_gateway.exceptions import PlatformError, PlatformRefused, PlatformUnavailable
+from mikan_gateway.exceptions import PlatformError, PlatformRefused, PlatformUnavailable, StorageError
 from mikan_gateway.ports import ChatPlatform, RunRecord, Target
 from mikan_gateway.rendering.draft import Draft
 from mikan_gateway.rendering.outbox import Outbox
@@ -69,6 +69,8 @@ class RunView:
         """The first message's, stored while nothing is to be shown yet: one commit less before people see it."""
         self._logged: set[str] = set()
         """Messages that were numbered in the log as they were posted."""
+        self._unnoted: set[str] = set()
+        """Slots of which the database could not tell, or keep, what stands there."""
         self._loaded = False
         self._closed = False
         self._ended = False
@@ -142,6 +144,9 @@ class RunView:
                 self._painted = self._clock.monotonic() + (error.retry_after or 0.0)
                 self._paint_in(self._pause())
                 logger.debug("draft not shown yet", extra={"run": self.run.run_id, "reason": str(error)})
+            except StorageError as error:
+                self._painted = self._clock.monotonic()
+                logger.warning("a draft is not noted: %s", error, extra={"run": self.run.run_id})
             except PlatformError as error:
                 # What it says of one draft holds for the next, most likely; the answer is tried all the same.
                 self._close()
@@ -256,7 +261,18 @@ class RunView:
                 generation = shown.generation + 1
         else:
             generation = 0
-        message_id = await self._post(_slot(index, generation), text, draft, not draft and self._is_logged_to(index))
+        slot = _slot(index, generation)
+        try:
+            message_id = await self._post(slot, text, draft, not draft and self._is_logged_to(index))
+        except StorageError:
+            # It may stand there all the same: then it is found again by its nonce, with a text that nobody kept.
+            self._unnoted.add(slot)
+            raise
+        if slot in self._unnoted:
+            self._unnoted.discard(slot)
+            self._shown[index : index + 1] = [_Part(message_id, None, generation, draft=True)]
+            await self._show(index, text, draft)
+            return
         # What a post showed survives a crash, so it needs no edit to be final.
         self._shown[index : index + 1] = [_Part(message_id, text, generation, draft=False)]
 

@@ -422,3 +422,20 @@ async def test_an_upload_whose_bytes_are_gone_is_named(stage: Stage) -> None:
 )
 def test_a_file_name_names_nothing_outside(name: str, safe: str) -> None:
     assert safe_name(name) == safe
+
+
+async def test_a_first_text_that_was_posted_but_could_not_be_noted_is_replaced_by_the_answer(stage: Stage) -> None:
+    await stage.apply(RunStarted())
+    stage.intents.unwritable = True
+    await stage.stream("It")
+    await stage.wait(0.03)
+    assert stage.platform.shown() == ["It"]
+    await stage.stream("It is 4.")
+    await stage.wait(1)
+
+    stage.intents.unwritable = False
+    await stage.stream("It is 4.")
+    await stage.wait(1)
+    await stage.apply(Respond(text="It is 4."), DONE)
+
+    assert stage.platform.shown() == ["It is 4."]
