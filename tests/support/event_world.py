@@ -146,8 +146,8 @@ class EventGateway(Gateway):
         self.hub.close()
         await self.server.__aexit__(None, None, None)
         await self.firings.close()
-        await self._renderer.stop()
         await self.runtime.close()
+        await self._renderer.stop()
         await self.database.close()
 
     async def post(self, body: bytes, authorization: str | None = None) -> httpx.Response:

@@ -29,6 +29,9 @@ ANCHOR = "⏰ _A scheduled event…_"
 """Shown until there is something to show; the answer takes its place."""
 AT_ONCE = 64
 """Messages of one platform that are being posted."""
+QUIET = 0.03
+"""Seconds without a delivery after which messages are posted: thousands may be due at one instant, and the operator
+hears of all of them first."""
 AUTHOR = Author(id="scheduled-event", user_name="scheduled-event", display_name="Scheduled event", is_bot=True)
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,8 @@ class Firings:
         self._outbox, self._runtime, self._clock = outbox, runtime, clock
         self._turns: dict[Platform, asyncio.Semaphore] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._taking, self._idle = 0, asyncio.Event()
+        self._idle.set()
 
     async def start(self) -> None:
         """Go on with what an earlier process took.
@@ -73,6 +78,19 @@ class Firings:
             ClusterError: it is not known which offices there are; deliver them again.
             StorageError: nothing is stored; deliver them again.
         """
+        self._taking += 1
+        self._idle.clear()
+        try:
+            return await self._take(firings)
+        finally:
+            self._taking -= 1
+            asyncio.get_running_loop().call_later(QUIET, self._rest)
+
+    def _rest(self) -> None:
+        if not self._taking:
+            self._idle.set()
+
+    async def _take(self, firings: Sequence[Firing]) -> list[FiringResult]:
         now = self._clock.now()
         offered = [self._offer(firing, now) for firing in firings]
         accepted = await self._database.write(
@@ -133,6 +151,7 @@ class Firings:
         attempt = 0
         while True:
             attempt += 1
+            await self._idle.wait()
             try:
                 message_id = None
                 if platform is not None:

@@ -29,7 +29,7 @@ from mikan_gateway.runtime.conversation_runtime import ConversationRuntime
 from mikan_gateway.runtime.desk import RequestMethod
 from mikan_gateway.storage.answers import is_known
 from mikan_gateway.storage.database import Database
-from mikan_gateway.storage.messages import know_office
+from mikan_gateway.storage.messages import know_offices
 from mikan_gateway.storage.operations import StoredOperation, insert_outputs
 from mikan_gateway.storage.runs import StoredRun, add_run, own_incarnation
 
@@ -116,7 +116,7 @@ class Notices:
         def store(connection: Connection) -> StoredRun | None:
             if is_known(connection, run.run_id):
                 return None
-            know_office(connection, run.record.event, run.record.info, run.queued_at)
+            know_offices(connection, [(run.record.event, run.record.info)], run.queued_at)
             insert_outputs(connection, [one.row() for one in stored])
             return add_run(connection, run, "finished")
 

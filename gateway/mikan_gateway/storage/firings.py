@@ -16,8 +16,8 @@ from mikan_api.identity import OfficeKey
 from mikan_api.messaging import ConversationEvent
 from mikan_api.responder import RunOutcome
 from mikan_api.session_keys import derive_session_key
-from mikan_gateway.storage.messages import know_office, last_number
-from mikan_gateway.storage.runs import RunChange, StoredRun, add_run, change_runs
+from mikan_gateway.storage.messages import know_offices, last_number
+from mikan_gateway.storage.runs import RunChange, StoredRun, add_runs, change_runs
 from mikan_gateway.storage.tables import runs
 
 MAX_QUEUED = 5
@@ -57,7 +57,8 @@ def accept_firings(
         else:
             known.add(run_id)
             waiting[one.run.office] += 1
-            results.append((FiringResult(outcome=FiringOutcome.QUEUED), _add(connection, one.run, now)))
+            results.append((FiringResult(outcome=FiringOutcome.QUEUED), one.run))
+    _add(connection, [run for _, run in results if run is not None], now)
     return results
 
 
@@ -71,11 +72,10 @@ def _waiting(connection: Connection) -> Counter[OfficeKey]:
     return Counter({OfficeKey(office): count for office, count in connection.execute(query)})
 
 
-def _add(connection: Connection, run: StoredRun, now: float) -> StoredRun:
-    assert run.event is not None  # noqa: S101  only asked of runs
-    assert run.info is not None  # noqa: S101
-    know_office(connection, run.event, run.info, now)
-    return add_run(connection, run, "anchoring")
+def _add(connection: Connection, new: Sequence[StoredRun], now: float) -> None:
+    if new:
+        know_offices(connection, [(run.record.event, run.record.info) for run in new], now)
+        add_runs(connection, new, "anchoring")
 
 
 def anchor(connection: Connection, run: StoredRun, message_id: str) -> StoredRun:
@@ -92,8 +92,10 @@ def anchor(connection: Connection, run: StoredRun, message_id: str) -> StoredRun
         "number": anchored.number,
         "event": event.model_dump_json(by_alias=True),
     }
-    connection.execute(update(runs).where(runs.c.run_id == run.run_id).values(values))
-    return anchored
+    position = connection.execute(
+        update(runs).where(runs.c.run_id == run.run_id).values(values).returning(runs.c.position)
+    ).scalar_one()
+    return replace(anchored, position=position)
 
 
 def give_up(connection: Connection, run: StoredRun, reason: str) -> None:

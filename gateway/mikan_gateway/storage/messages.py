@@ -1,5 +1,6 @@
 """The platform truth: every message of an office, numbered without a gap, once for each identity."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -108,9 +109,11 @@ def log_entries(
     return tuple(entries)
 
 
-def know_office(connection: Connection, event: ConversationEvent, info: MessagingInfo, now: float) -> None:
-    """Have an office in the inventory in which nobody has written yet."""
-    values = _inventory(event, info, now) | {"last_number": 0}
+def know_offices(
+    connection: Connection, conversations: Sequence[tuple[ConversationEvent, MessagingInfo]], now: float
+) -> None:
+    """Have offices in the inventory in which nobody has written yet."""
+    values = [_inventory(event, info, now) | {"last_number": 0} for event, info in conversations]
     connection.execute(upsert(connection.dialect.name, offices).on_conflict_do_nothing(), values)
 
 

@@ -61,6 +61,7 @@ class RunChange:
 
 # Built once: building costs more than running them.
 _ADD = insert(runs).returning(runs.c.position)
+_ADD_ALL = insert(runs)
 _CHANGE = (
     update(runs)
     .where(runs.c.run_id == bindparam("id"))
@@ -75,7 +76,17 @@ _CHANGE = (
 
 def add_run(connection: Connection, run: StoredRun, state: State = "queued") -> StoredRun:
     """Store a run, or what else there is to do, behind all others; returned with its position."""
-    values = {
+    position = connection.execute(_ADD, _row(run, state)).scalar_one()
+    return replace(run, position=position)
+
+
+def add_runs(connection: Connection, added: Sequence[StoredRun], state: State) -> None:
+    """Store several, behind all others and in their order."""
+    connection.execute(_ADD_ALL, [_row(run, state) for run in added])
+
+
+def _row(run: StoredRun, state: State) -> dict[str, Any]:
+    return {
         "run_id": run.run_id,
         "office": run.office,
         "session_key": run.session_key,
@@ -87,8 +98,6 @@ def add_run(connection: Connection, run: StoredRun, state: State = "queued") -> 
         "stop_requested": False,
         "queued_at": run.queued_at,
     }
-    position = connection.execute(_ADD, values).scalar_one()
-    return replace(run, position=position)
 
 
 def unfinished_runs(connection: Connection) -> list[StoredRun]:
