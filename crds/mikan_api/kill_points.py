@@ -127,6 +127,9 @@ class Step(StrEnum):
     OFFICE_APPLY = "operator.office.apply"
     OFFICE_STATUS_APPLY = "operator.office.status.apply"
     VAULT_STATUS_APPLY = "operator.vault.status.apply"
+    SCHEDULED_EVENT_STATUS_APPLY = "operator.scheduled-event.status.apply"
+    SCHEDULED_EVENT_DELETE = "operator.scheduled-event.delete"
+    FIRING_SEND = "operator.firing.send"
     EVENT_CREATE = "operator.event.create"
 
 
@@ -134,9 +137,6 @@ def kill_points(process: str) -> list[str]:
     """The names of all places of a process: ``gateway``, ``agent`` or ``operator``."""
     return [f"{step}.{side}" for step in Step if step.startswith(f"{process}.") for side in _SIDES]
 
-    SCHEDULED_EVENT_STATUS_APPLY = "operator.scheduled-event.status.apply"
-    SCHEDULED_EVENT_DELETE = "operator.scheduled-event.delete"
-    FIRING_SEND = "operator.firing.send"
 
 def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
