@@ -115,6 +115,12 @@ class Operator:
         Raises:
             LeaseLost: somebody else may act now.
         """
+        try:
+            await self._act(lease)
+        finally:
+            await self._gateway.aclose()
+
+    async def _act(self, lease: Lease) -> None:
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(lease.hold(self._queue.hurry))]
             await self._resync.first()
@@ -134,7 +140,6 @@ class Operator:
             )
             for task in background:
                 task.cancel()
-        await self._gateway.aclose()
 
     async def _fire(self, name: str) -> float | None:
         return await self._scheduled.fire(name)

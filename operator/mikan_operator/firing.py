@@ -5,6 +5,7 @@ for each; so whatever has come while a request was under way goes with the next 
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -21,6 +22,11 @@ SENDERS = 2
 MAX_CHARACTERS = 1_000_000
 """Of texts in one request."""
 
+Waiting = tuple[Firing, asyncio.Future[FiringResult]]
+Batch = list[Waiting]
+
+logger = logging.getLogger(__name__)
+
 
 class GatewayFirings:
     """Delivers firings. Asks for the key each time, so a rotation needs no restart."""
@@ -28,7 +34,7 @@ class GatewayFirings:
     def __init__(self, gateway_url: str, key: Callable[[], bytes], senders: int = SENDERS) -> None:
         self._url = f"{gateway_url.rstrip('/')}{PATH}"
         self._key, self._free = key, senders
-        self._waiting: deque[tuple[Firing, asyncio.Future[FiringResult]]] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
 
@@ -68,19 +74,22 @@ class GatewayFirings:
         try:
             results = await self._post(tuple(firing for firing, _ in batch))
         except GatewayUnavailable as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(GatewayUnavailable(str(error)))
+            _fail(batch, str(error))
             return
-        except BaseException:
+        except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()
             raise
+        except Exception:
+            # Whoever waits must hear of it, or an event would never fire again.
+            logger.exception("firings could not be sent")
+            _fail(batch, "the operator could not send it; its log has the details")
+            return
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():
                 future.set_result(result)
 
-    def _next(self) -> list[tuple[Firing, asyncio.Future[FiringResult]]]:
+    def _next(self) -> Batch:
         batch = [self._waiting.popleft()]
         size = len(batch[0][0].text)
         while self._waiting and len(batch) < MAX_BATCH and size + len(self._waiting[0][0].text) <= MAX_CHARACTERS:
@@ -112,3 +121,9 @@ class GatewayFirings:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=5.0)
             self._session = aiohttp.ClientSession(timeout=timeout)
         return self._session
+
+
+def _fail(batch: Batch, reason: str) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(GatewayUnavailable(reason))

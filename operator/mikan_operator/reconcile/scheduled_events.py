@@ -112,9 +112,10 @@ class ScheduledEventReconciler:
             return None
         now = self._clock()
         when = _timing(event, now)
-        if isinstance(when, Waits):
-            return (when.at - now).total_seconds()
         if not isinstance(when, Due) or event.spec is None:
+            self._answered(name)
+            if isinstance(when, Waits):
+                return (when.at - now).total_seconds()
             self._reconcile_soon(name)
             return None
         try:
@@ -124,8 +125,7 @@ class ScheduledEventReconciler:
         at = self._clock()
         metrics.FIRINGS.labels(result.outcome.value).inc()
         metrics.FIRING_LATENESS.observe(max((at - when.scheduled).total_seconds(), 0.0))
-        self._tries.pop(name, None)
-        self._unanswered.pop(name, None)
+        self._answered(name)
         self._fired[name] = _Fired(event.meta.uid, event.meta.generation, when, at, result)
         self._reconcile_soon(name)
         return None
@@ -219,6 +219,10 @@ class ScheduledEventReconciler:
 
     def _forget(self, name: str) -> None:
         self._fired.pop(name, None)
+        self._answered(name)
+
+    def _answered(self, name: str) -> None:
+        """Nothing of an event waits for the gateway any more."""
         self._tries.pop(name, None)
         self._unanswered.pop(name, None)
 

@@ -111,6 +111,16 @@ async def test_a_gateway_that_is_gone_is_said_and_its_return_noticed(firings: Ga
     await nobody.aclose()
 
 
+async def test_a_fault_of_ours_leaves_nobody_waiting(listener: Listener) -> None:
+    def no_key() -> bytes:
+        raise ValueError("no key")
+
+    broken = GatewayFirings(str(listener.server.make_url("/")), no_key)
+    with pytest.raises(GatewayUnavailable, match="could not send"):
+        await broken.deliver(firing())
+    await broken.aclose()
+
+
 async def test_closing_gives_up_what_is_under_way(listener: Listener, firings: GatewayFirings) -> None:
     listener.gate.clear()
     waiting = asyncio.create_task(firings.deliver(firing()))

@@ -201,6 +201,20 @@ async def test_a_gateway_that_is_away_is_tried_again_and_shows_after_a_while() -
     assert status(world)["nextFireTime"] == "2026-03-02T13:00:00Z"
 
 
+async def test_an_event_that_was_suspended_while_the_gateway_was_away_fires_once_it_may() -> None:
+    world = World()
+    world.store.put(SCHEDULED_EVENT, once(minutes=0))
+    world.gateway.away = True
+    await world.settle()
+    world.store.put(SCHEDULED_EVENT, once(minutes=0, suspend=True))
+    world._fire("once")
+    await world.settle()
+    world.gateway.away = False
+    world.store.put(SCHEDULED_EVENT, once(minutes=0, suspend=False))
+    await world.settle()
+    assert [firing.name for firing in world.gateway.taken] == ["once"]
+
+
 async def test_a_status_that_cannot_be_written_does_not_fire_it_again() -> None:
     world = World()
     world.store.put(SCHEDULED_EVENT, event())
