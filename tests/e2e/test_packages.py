@@ -11,7 +11,7 @@ import pytest
 
 from mikan_api import names
 from mikan_cluster.commands import Helm, Kubectl, eventually
-from mikan_cluster.release import Chat, Release
+from mikan_cluster.release import REPOSITORY, Chat, Release
 
 SKILL = "---\nname: greetings\ndescription: How to greet.\n---\nSay hello from {baseDir}.\n"
 EXTENSION = """
@@ -175,6 +175,24 @@ def test_an_edit_is_loaded_by_new_and_a_removal_by_another_pod(chat: Chat, packa
     assert ext(chat, "remove", "greeter", "--conversation", chat.conversation).returncode == 0
     replaced(chat, before)
     assert "hello again" not in chat.say("/greet")
+
+
+@pytest.mark.timeout(600)
+def test_the_board_of_the_docs_sets_up_its_reminder_as_an_event_of_the_office(chat: Chat) -> None:
+    release = chat.release
+    chat.say("run: true")
+    before = agent_uid(chat)
+    example = REPOSITORY / "docs" / "examples" / "extensions" / "follow-up-board"
+    assert "skills: follow-ups" in installed(chat, str(example), "--conversation", chat.conversation)
+    replaced(chat, before)
+
+    assert "Nothing is open." in chat.say("/board")
+    (event,) = (
+        found["spec"]
+        for found in release.kubectl.get("scheduledevents", "-n", release.offices)
+        if found["spec"]["conversationId"] == chat.conversation
+    )
+    assert (event["source"], event["schedule"], event["timezone"]) == ("extension", "0 9 * * 1-5", "UTC")
 
 
 @pytest.mark.timeout(600)

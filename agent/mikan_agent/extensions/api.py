@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from pydantic import BaseModel, Field, JsonValue
 
-from mikan_agent.exceptions import ToolError
+from mikan_agent.exceptions import RequestFailed, ToolError
 from mikan_agent.extensions.calls import Limits, is_async
 from mikan_agent.extensions.commands import CommandCall, CommandFunction, ExtensionCommand
 from mikan_agent.extensions.events import (
@@ -77,6 +77,7 @@ __all__ = [
     "MessageEvent",
     "Origin",
     "RegistrationRefused",
+    "RequestFailed",
     "Schedule",
     "Schedules",
     "Secrets",
@@ -301,6 +302,7 @@ class ExtensionApi:
         Raises:
             CapabilityUnavailable: this host starts no runs.
             ExtensionError: the text holds a secret, or is empty or too long.
+            RequestFailed: the gateway refuses, or does not answer.
         """
         await self.schedules.trigger(text)
 
@@ -309,6 +311,7 @@ class ExtensionApi:
 
         Raises:
             CapabilityUnavailable: this host posts nothing outside of runs.
+            RequestFailed: the gateway refuses, or does not answer.
         """
         await self._conversation("posts no messages outside of runs").notify(text)
 
@@ -317,6 +320,7 @@ class ExtensionApi:
 
         Raises:
             CapabilityUnavailable: this host has no reactions.
+            RequestFailed: the gateway or the platform refuses, or does not answer.
         """
         await self._conversation("has no reactions").react(message_id, emoji)
 
@@ -325,6 +329,7 @@ class ExtensionApi:
 
         Raises:
             CapabilityUnavailable: this host takes no files.
+            RequestFailed: there is no such file, or the gateway refuses it or does not answer.
         """
         file = Path(path)
         await self._conversation("takes no files").upload(file, title or file.name)

@@ -38,6 +38,7 @@ class Schedules:
         Raises:
             CapabilityUnavailable: this host runs nothing by the clock.
             ExtensionError: an argument is wrong, or the text holds a secret.
+            RequestFailed: the gateway refuses, or does not answer.
         """
         host = self._schedules()
         if not _NAME.fullmatch(name):

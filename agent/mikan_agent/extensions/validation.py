@@ -9,8 +9,10 @@ from typing import Any
 
 from mikan_agent.extensions.exceptions import ExtensionError
 from mikan_agent.extensions.importing import ImportedExtension
+from mikan_agent.front_matter import InvalidFrontMatter
+from mikan_agent.skills.skill import parse_skill
 from mikan_api.exceptions import InvalidPackage
-from mikan_api.package_contents import Contents, FoundExtension, discover, read_project
+from mikan_api.package_contents import Contents, FoundExtension, FoundSkill, discover, read_project
 from mikan_api.packages import slugify
 
 
@@ -37,9 +39,13 @@ def contents_of(path: Path) -> Contents:
 
 
 def validate(path: Path) -> Validation:
-    """Import every extension of a package, which runs its top level, and look at its ``activate``. Blocking."""
+    """Import every extension of a package, which runs its top level, and look at its ``activate``; read its skills.
+
+    Blocking.
+    """
     contents = contents_of(path)
     faults = [f"{extension.slug}: {fault}" for extension in contents.extensions if (fault := _fault(extension))]
+    faults += [f"skill {skill.name}: {fault}" for skill in contents.skills if (fault := _skill_fault(skill))]
     return Validation(
         tuple(extension.slug for extension in contents.extensions),
         tuple(skill.name for skill in contents.skills),
@@ -59,6 +65,14 @@ def _fault(extension: FoundExtension) -> str:
         return f"{type(error).__name__}: {error} ({Path(where.filename).name}, line {where.lineno})"
     finally:
         imported.forget()
+
+
+def _skill_fault(skill: FoundSkill) -> str:
+    try:
+        parse_skill(skill.file.read_text("utf-8"), None)
+    except (InvalidFrontMatter, UnicodeDecodeError) as error:
+        return str(error)
+    return ""
 
 
 def _signature_fault(activate: Callable[[Any], Any]) -> str:

@@ -40,6 +40,18 @@ def test_it_prints_one_json_document(server: GitServer, volume: Path) -> None:
         ]
 
 
+def test_several_at_once_do_not_meet(server: GitServer, volume: Path) -> None:
+    commit = server.repository().commit({"extension.py": ACTIVATE})
+    environment = {**os.environ, "MIKAN_PACKAGES_DIR": str(volume), "MIKAN_PACKAGES_LOOPBACK": "1"}
+    argv = [sys.executable, "-m", "mikan_gateway.packages", "update", server.source()]
+    running = [subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment) for _ in range(4)]
+
+    said = [json.loads(process.communicate()[0])[0] for process in running]
+    assert [one["commit"] for one in said] == [commit] * 4
+    (tree,) = (volume / "checkouts" / ".trees").iterdir()
+    assert os.listdir(tree) == ["extension.py"]
+
+
 def test_a_directory_is_put_by_a_tar_on_standard_input(volume: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

@@ -7,6 +7,7 @@ from mikan_agent.extensions.api import (
     CommandCall,
     ExtensionApi,
     Field,
+    RequestFailed,
     ToolArguments,
     ToolError,
 )
@@ -59,5 +60,5 @@ async def activate(api: ExtensionApi) -> None:
     try:
         # Again with each activation: a schedule of the same name is replaced.
         await api.schedules.upsert("reminder", text=REMINDER, schedule="0 9 * * 1-5", timezone="UTC")
-    except CapabilityUnavailable as error:
+    except (CapabilityUnavailable, RequestFailed) as error:
         api.log(f"no reminders: {error}", "warning")

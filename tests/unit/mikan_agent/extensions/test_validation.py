@@ -28,10 +28,20 @@ def test_a_good_package_is_listed_and_not_activated(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     root = package(tmp_path, extension=f"def activate(api): open({str(ran)!r}, 'w')\n")
     (root / "skills" / "guide").mkdir(parents=True)
-    (root / "skills" / "guide" / "SKILL.md").write_text("x")
+    (root / "skills" / "guide" / "SKILL.md").write_text("---\nname: guide\ndescription: How to.\n---\nSo.\n")
 
     assert validate(root) == (0, ["extension board", "skill guide"], [])
     assert not ran.exists()
+
+
+def test_a_skill_that_no_model_would_be_told_of_is_a_fault(tmp_path: Path) -> None:
+    root = package(tmp_path, extension=ACTIVATE)
+    (root / "skills" / "guide").mkdir(parents=True)
+    (root / "skills" / "guide" / "SKILL.md").write_text("---\nname: guide\n---\nSo.\n")
+
+    code, listed, faults = validate(root)
+    assert (code, listed) == (1, ["extension board", "skill guide"])
+    assert faults == ["fault: skill guide: its header has no description"]
 
 
 def test_a_single_file_will_do(tmp_path: Path) -> None:
