@@ -20,6 +20,7 @@ from mikan_bench.cold import GREETING, measure_cold
 from mikan_bench.executor import measure_executor
 from mikan_bench.figures import Figure, table
 from mikan_bench.floors import measure_agent_floors
+from mikan_bench.load import measure_load
 from mikan_bench.plan import SHORT, WHOLE, Plan
 from mikan_bench.rest import measure_rest
 from mikan_bench.sessions import measure_sessions
@@ -50,6 +51,8 @@ def measure(release: Release, plan: Plan) -> Iterator[Figure]:
     yield from measure_cold(release, plan.cold, floors)
     _say("many chats")
     yield from measure_crowd(release, plan, floors)
+    _say("many people at once")
+    yield from measure_load(release, plan)
     _say("session files")
     yield from measure_sessions()
     release.kubectl("delete", "office", office.key, "-n", release.offices)

@@ -17,6 +17,11 @@ FIGURES = {
     "warm message, to final text, p99",
     "warm message with one bash call, to final text, p50",
     "2 chats at once, all answered, p50",
+    "4 first messages at once, all answered",
+    "40 messages over 4 chats, answers a second",
+    "40 messages over 4 chats, to accepted, p99",
+    "40 messages over 4 chats, to answered, p99",
+    "20 turns in one chat, last tenth, p50",
     "executor, true, p50",
     "executor, output",
     "executor, file in",
@@ -27,7 +32,7 @@ FIGURES = {
     "operator at rest, API writes a minute",
     "operator, resident",
 }
-OWN_FLOOR = {"operator, resident"}
+OWN_FLOOR = {"operator, resident", "40 messages over 4 chats, to accepted, p99"}
 """Have nothing to stand beside."""
 
 

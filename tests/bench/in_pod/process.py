@@ -1,6 +1,6 @@
 """Runs in any of our Python pods: what the pod's first process has used. Prints one JSON line.
 
-``cpu`` seconds so far, ``resident_mb``, and ``started``, seconds of the epoch.
+``cpu`` seconds so far, ``resident_mb`` now and ``peak_mb`` at most so far, and ``started``, seconds of the epoch.
 """
 
 import json
@@ -17,6 +17,7 @@ print(
         {
             "cpu": (int(fields[11]) + int(fields[12])) / TICKS,
             "resident_mb": int(status["VmRSS"].split()[0]) / 1024,
+            "peak_mb": int(status["VmHWM"].split()[0]) / 1024,
             "started": time.time() - age,
         }
     )

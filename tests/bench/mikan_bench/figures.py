@@ -58,10 +58,15 @@ def p50(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value that so many in a hundred do not exceed; the greatest of too few."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
 def p99(values: Sequence[float]) -> float:
     """The value that one in a hundred exceeds; the greatest of fewer."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return percentile(values, 99)
 
 
 def table(figures: Sequence[Figure]) -> str:

@@ -49,10 +49,9 @@ def measure_bare_pod(release: Release, name: str) -> tuple[float, float]:
     """
     config.load_kube_config(str(release.kubectl.kubeconfig))
     api, namespace = client.CoreV1Api(), release.offices
-    gateway = release.kubectl.get("deploy", f"{release.name}-gateway", "-n", release.namespace)
-    image = gateway["spec"]["template"]["spec"]["containers"][0]
+    manifest = bare_pod(release, name, ["python", "-c", SERVER])
     wall, began = time.time(), time.perf_counter()
-    api.create_namespaced_pod(namespace, _server(name, image["image"], image.get("imagePullPolicy")))
+    api.create_namespaced_pod(namespace, manifest)
     try:
         ready = _seconds_to_ready(api, namespace, name, began)
         line = ""
@@ -74,14 +73,17 @@ def _seconds_to_ready(api: Any, namespace: str, name: str, began: float) -> floa
     raise TimeoutError(f"pod {name} did not become ready")
 
 
-def _server(name: str, image: str, pull_policy: str | None) -> dict[str, Any]:
+def bare_pod(release: Release, name: str, command: list[str], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A pod of the gateway's image that has nothing of ours but a command."""
+    gateway = release.kubectl.get("deploy", f"{release.name}-gateway", "-n", release.namespace)
+    image = gateway["spec"]["template"]["spec"]["containers"][0]
     container = {
-        "name": "server",
-        "image": image,
-        "imagePullPolicy": pull_policy,
-        "command": ["python", "-c", SERVER],
+        "name": "main",
+        "image": image["image"],
+        "imagePullPolicy": image.get("imagePullPolicy"),
+        "command": command,
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     security = {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {"automountServiceAccountToken": False, "securityContext": security, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": pod}
