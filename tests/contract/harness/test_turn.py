@@ -112,7 +112,7 @@ async def test_tool_calls_run_in_order_and_their_results_go_back_in_order(stage:
         (Call("bash", {"comand": "ls"}), "Wrong arguments for bash. command: Field required; comand: Extra inputs"),
         (
             Call("fly", {}),
-            "There is no tool 'fly'. There are: read, bash, edit, write, attach, subagent, skill, history.",
+            "There is no tool 'fly'. There are: read, bash, edit, write, attach, subagent, skill, history, event.",
         ),
         (Call("read", {"path": "nowhere"}), "no such file"),
         (Call("bash", {"command": "echo out; exit 7"}), "out\n\nExit code 7"),
