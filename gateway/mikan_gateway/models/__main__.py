@@ -1,8 +1,9 @@
 """Entry of the models process."""
 
-import asyncio
 import os
 import sys
+
+import uvloop
 
 from mikan_api.exceptions import ConfigError
 from mikan_api.logs import configure_logging
@@ -16,7 +17,7 @@ def main() -> int:
         config = Config.from_environ(os.environ)
         configure_logging("models", config.log_level)
         # One info line a request of each of these would drown our own.
-        asyncio.run(serve(config))
+        uvloop.run(serve(config))
     except ConfigError as error:
         sys.stderr.write(f"mikan-models: {error}\n")
         return 2

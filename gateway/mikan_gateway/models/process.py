@@ -1,7 +1,9 @@
 """The composition root of the models process: what is built, started and stopped, in that order and back."""
 
 import asyncio
+import gc
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -181,6 +183,11 @@ async def serve(config: Config) -> None:
 
 class Server(uvicorn.Server):
     """uvicorn's server, which would raise a signal again after its end and so cut short whatever ends after it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and keep what is there then out of every collection: it takes 0.05 s of somebody's answer."""
+        await super().startup(sockets)
+        gc.freeze()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -91,7 +91,7 @@ class _Routes:
         number = await self._platform.receive(_conversation(request), body)
         before(Step.MESSAGE_ACKNOWLEDGE)
         accepted = ConsoleAccepted(log_number=number).to_json_dict()
-        return JSONResponse(accepted, 202, background=BackgroundTask(after, Step.MESSAGE_ACKNOWLEDGE))
+        return JSONResponse(accepted, 202, background=BackgroundTask(_acknowledged))
 
     async def state(self, request: Request) -> Response:
         last = await self._platform.feed.last(_conversation(request))
@@ -122,6 +122,11 @@ class _Routes:
         async for event in self._platform.feed.events(conversation, after):
             line = "" if event is None else event.model_dump_json(by_alias=True, exclude_defaults=True)
             yield f"{line}\n".encode()
+
+
+async def _acknowledged() -> None:
+    # A coroutine, since Starlette would start a thread for a plain function.
+    after(Step.MESSAGE_ACKNOWLEDGE)
 
 
 def _conversation(request: Request) -> str:
