@@ -6,7 +6,7 @@ node that goes down.
 """
 
 import asyncio
-import logging
+import gc
 import os
 import signal
 import sys
@@ -42,6 +42,8 @@ async def serve(config: "Config") -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, terminate, number)
+    # What is there now stays: to look through it takes the collector 0.02 s, in the middle of an answer.
+    gc.freeze()
     await agent.run()
     return TERMINATED if told else 0
 
@@ -61,9 +63,9 @@ def main() -> int:
     except ConfigError as error:
         print(f"mikan-agent: {error}", file=sys.stderr)  # noqa: T201  logging is not set up yet
         return 2
-    # Its line for every request says nothing that ours do not.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    return asyncio.run(serve(config))
+    import uvloop
+
+    return uvloop.run(serve(config))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,6 @@ class Agent:
         office_url = f"{config.gateway_url}/agent/v1/offices/{self.office.key}"
         self._ending = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._warming: list[asyncio.Task[None]] = []
         self._outbox = Outbox()
         self._transfers = HttpTransfers(office_url, gateway_token, self._clock)
         history = ConfinedDirectory(self.office.history)
@@ -139,7 +138,6 @@ class Agent:
             requests,
             send=lambda frame: self._connection.send(frame),
             drain=self.drain,
-            connected=self._connected,
         )
         self._connection = Connection(
             office_url,
@@ -210,10 +208,9 @@ class Agent:
         return False
 
     async def _close(self) -> None:
-        tasks = [*self._tasks, *self._warming]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._runtime.close()
         await self._log.close()
         await self._sandbox.aclose()
@@ -225,10 +222,6 @@ class Agent:
 
     def _responder(self, run_id: str) -> Responder:
         return Responder(run_id, self._outbox, self._connection.show, self._clock)
-
-    def _connected(self) -> None:
-        if not self._warming:
-            self._warming.append(asyncio.create_task(self._models.warm()))
 
     def _written(self, number: int) -> None:
         self._connection.send(LogWritten(number=number))

@@ -38,11 +38,10 @@ class Dispatcher:
         requests: GatewayRequests,
         send: Callable[[OpenModel], None],
         drain: Callable[[], None],
-        connected: Callable[[], None],
     ) -> None:
         self._config, self._incarnation, self._outbox = config, incarnation, outbox
         self._logbook, self._runtime, self._store, self._requests = logbook, runtime, store, requests
-        self._send, self._drain, self._connected = send, drain, connected
+        self._send, self._drain = send, drain
         self._answers: OrderedDict[str, Answer | None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -58,7 +57,6 @@ class Dispatcher:
 
     def news(self) -> list[OpenModel]:
         """How far the log is, which may have been written since the hello, and requests without a reply."""
-        self._connected()
         number = self._logbook.last_number
         return [*([LogWritten(number=number)] if number else []), *self._requests.pending()]
 

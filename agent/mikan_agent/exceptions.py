@@ -6,6 +6,8 @@
     └── AgentError
         ├── TokenUnreadable       the office's token file cannot be used
         ├── GatewayRefused        the gateway will not have us until an admin acts
+        ├── ServiceUnreachable    a request to a service of ours had no whole answer
+        │   └── ServiceSilent         within the time that it has
         ├── TransferFailed        bytes did not pass between agent and gateway
         ├── RequestFailed         the gateway refused a request, or did not answer
         ├── ToolError             a tool call that the model can correct; its text is the tool's result
@@ -34,6 +36,14 @@ class TokenUnreadable(AgentError):
 
 class GatewayRefused(AgentError):
     """The gateway answered the dial with a refusal that only an admin can cure; the message says which."""
+
+
+class ServiceUnreachable(AgentError):
+    """No connection, one that broke, or an answer that makes no sense; the message says which."""
+
+
+class ServiceSilent(ServiceUnreachable):
+    """Nothing came, or could be sent, for too long."""
 
 
 class TransferFailed(AgentError):

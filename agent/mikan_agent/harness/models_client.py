@@ -1,6 +1,6 @@
 """The models process as the harness sees it: one streamed chat completion at a time, errors told apart.
 
-Plain OpenAI form over httpx; which provider is behind it, with which key, is not known here. One owner of the question
+Plain OpenAI form over HTTP; which provider is behind it, with which key, is not known here. One owner of the question
 whether a failure may be cured by a repeat (`ModelError.transient`); when to repeat is `harness.turn`'s.
 """
 
@@ -10,7 +10,8 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+from urllib.parse import quote
 
 from mikan_agent.exceptions import (
     ContextOverflow,
@@ -20,21 +21,20 @@ from mikan_agent.exceptions import (
     ModelRequestRefused,
     ModelUnknown,
     ModelUnreachable,
+    ServiceSilent,
+    ServiceUnreachable,
     SpendingCapReached,
     TokenUnreadable,
 )
 from mikan_agent.harness.completion import Completion, StreamedError
 from mikan_agent.harness.sse import data_events
+from mikan_agent.http_client import HttpClient, Response
 from mikan_agent.tokens import TokenSource, bearer
 from mikan_api.logs import mask
 from mikan_api.settings import Llm, ThinkingLevel
 
-if TYPE_CHECKING:
-    import httpx
-
 logger = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT = 10.0
 SILENCE_TIMEOUT = 180.0
 """Seconds without a byte after which a stream counts as cut; the models process sends signs of life meanwhile."""
 DRAIN_TIMEOUT = 0.2
@@ -42,7 +42,8 @@ WINDOW = 128_000
 """Tokens of a model's context, where nobody knows better."""
 AT_ONCE = 20
 """Events that are taken before others have their turn."""
-_MAX_ERROR_BODY = 64 * 1024
+MAX_BODY = 64 * 1024
+"""Bytes of an answer that is no stream."""
 
 _BY_CODE: dict[str, type[ModelError]] = {
     "context_length_exceeded": ContextOverflow,
@@ -113,11 +114,8 @@ class HttpModelClient:
     """The models process at a base URL. Keeps connections open between calls."""
 
     def __init__(self, base_url: str, token: TokenSource, silence: float = SILENCE_TIMEOUT) -> None:
-        self._base_url = base_url
-        self._url = f"{base_url}/v1/chat/completions"
-        self._token, self._silence = token, silence
-        self._client: httpx.AsyncClient | None = None
-        self._opening = asyncio.Lock()
+        self._token = token
+        self._client = HttpClient(base_url, silence)
         self._windows: dict[str, int] = {}
 
     async def stream(self, call: ModelCall, into: Completion) -> None:
@@ -126,62 +124,40 @@ class HttpModelClient:
         Raises:
             ModelError: no answer, or only part of one.
         """
-        client = await self._opened()
-        import httpx
-
         try:
             headers = await bearer(self._token) | {"Content-Type": "application/json"}
-            async with client.stream("POST", self._url, content=call.body(), headers=headers) as response:
-                if response.status_code != 200:
+            async with self._client.request("POST", "/v1/chat/completions", headers, call.body()) as response:
+                if response.status != 200:
                     raise await _refusal(response)
                 await _consume(response, into)
         except TokenUnreadable as error:
             raise ModelKeyRefused(str(error)) from None
-        except httpx.TimeoutException as error:
-            raise ModelUnreachable(f"the models service is silent ({type(error).__name__})") from None
-        except httpx.HTTPError as error:
-            raise ModelUnreachable(f"no connection to the models service ({type(error).__name__})") from None
+        except ServiceSilent as error:
+            raise ModelUnreachable(f"the models service is silent ({error})") from None
+        except ServiceUnreachable as error:
+            raise ModelUnreachable(f"no connection to the models service ({error})") from None
 
     async def window(self, model: str) -> int:
         """A model's context window in tokens; a usual one where nobody knows it. Asked once for each model."""
         if model not in self._windows:
-            client = await self._opened()
-            import httpx
-
             try:
-                response = await client.get(f"{self._base_url}/v1/models/{model}", headers=await bearer(self._token))
-                told = response.json().get("contextWindow") if response.status_code == 200 else None
-            except (httpx.HTTPError, ValueError, AttributeError, TokenUnreadable) as error:
+                headers = await bearer(self._token)
+                async with self._client.request("GET", f"/v1/models/{quote(model)}", headers) as response:
+                    body = await response.read(MAX_BODY)
+                    told = json.loads(body).get("contextWindow") if response.status == 200 else None
+            except (ServiceUnreachable, ValueError, AttributeError, TokenUnreadable) as error:
                 logger.warning("a model's window is not known", extra={"model": model, "reason": type(error).__name__})
                 return WINDOW
             self._windows[model] = told if isinstance(told, int) and told > 0 else WINDOW
         return self._windows[model]
 
-    async def warm(self) -> None:
-        """Get ready for a first call, off the event loop: importing the client takes a while."""
-        await self._opened()
-
-    async def _opened(self) -> "httpx.AsyncClient":
-        async with self._opening:
-            if self._client is None:
-                self._client = await asyncio.to_thread(self._open)
-            return self._client
-
-    def _open(self) -> "httpx.AsyncClient":
-        import httpx
-
-        from mikan_agent.http_client import open_client
-
-        return open_client(self._url, httpx.Timeout(self._silence, connect=CONNECT_TIMEOUT))
-
     async def aclose(self) -> None:
         """Let go of the connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        await self._client.aclose()
 
 
-async def _consume(response: "httpx.Response", into: Completion) -> None:
-    events = data_events(response.aiter_bytes())
+async def _consume(response: Response, into: Completion) -> None:
+    events = data_events(response.chunks())
     taken = 0
     try:
         async for data in events:
@@ -210,18 +186,14 @@ async def _drain(events: AsyncGenerator[str, None]) -> None:
                 continue
 
 
-async def _refusal(response: "httpx.Response") -> ModelError:
-    raw = bytearray()
-    async for chunk in response.aiter_bytes():
-        raw += chunk
-        if len(raw) > _MAX_ERROR_BODY:
-            break
+async def _refusal(response: Response) -> ModelError:
+    raw = await response.read(MAX_BODY)
     try:
         parsed = json.loads(raw)
     except ValueError:
         parsed = {}
     body = parsed.get("error") if isinstance(parsed, dict) else None
-    return _model_error(response.status_code, body if isinstance(body, dict) else {}, response.headers)
+    return _model_error(response.status, body if isinstance(body, dict) else {}, response.headers)
 
 
 def _model_error(status: int, body: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:

@@ -227,7 +227,7 @@ async def test_an_unreachable_models_service_is_named(stage: OpenStage) -> None:
         finished = await s.gateway.finished("r1")
         assert finished.outcome is RunOutcome.FAILED
         assert finished.detail == (
-            "The model could not be reached: no connection to the models service (ConnectError). "
+            "The model could not be reached: no connection to the models service (ConnectionRefusedError). "
             "Try again in a moment; if it stays, tell an admin."
         )
 
