@@ -1,6 +1,7 @@
 """A run's way into its conversation: numbered operations, and the answer as it streams.
 
-Streamed text is shown at once when it begins and then at a steady pace, however small the model's pieces are.
+Streamed text is shown at a steady pace, however small the model's pieces are. Its beginning waits a little, so that a
+short answer that comes at once is said once.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from mikan_agent.answer_text import AnswerText
 from mikan_agent.clock import Clock
 from mikan_api.responder import MAX_TEXT, Diagnostic, Respond, ResponderOperation, ToolStatus, Working
 
+FIRST = 0.03
+"""Seconds that the first streamed text waits for more."""
 PACE = 0.04
 """Seconds between two frames of streamed text."""
 
@@ -77,6 +80,7 @@ class Responder:
             self._pump = None
 
     async def _pace(self) -> None:
+        await self._clock.sleep(FIRST)
         while True:
             await self._new_text.wait()
             self._new_text.clear()

@@ -1,8 +1,8 @@
 """One run's messages on its platform: painted from a draft while it runs, and for good at its end.
 
-Paints come one after another. Drafts are throttled to the platform's pace and may fail; the last paint may not. The
-first paint waits a little: `FIRST_TEXT` after the first text and `PLACEHOLDER` after the beginning without any, so that
-a quick short answer is one post and no edit.
+Paints come one after another. Drafts are throttled to the platform's pace and may fail; the last paint may not. Without
+text the first paint waits a little, so that a quick short answer is one post and no edit; an agent holds its first text
+back for the same reason.
 """
 
 import asyncio
@@ -22,8 +22,6 @@ from mikan_gateway.storage.outgoing import Outgoing
 
 PLACEHOLDER = 0.4
 """Seconds that a run may show nothing at all."""
-FIRST_TEXT = 0.03
-"""Seconds that the first streamed text waits for more: an answer that is whole by then is posted once."""
 MAX_TEXT_MESSAGES = 50
 """Messages that one answer may take; what is beyond is cut, and said."""
 CUT = "\n\n_(The rest of this answer is too long to be shown.)_"
@@ -106,7 +104,7 @@ class RunView:
     def text_changed(self) -> None:
         """There is more text: paint it soon."""
         if not self.hidden_beginning:
-            self._paint_in(FIRST_TEXT if not self._shown else self._pause())
+            self._paint_in(self._pause())
 
     def status_changed(self) -> None:
         """There is another state to show: paint it soon."""

@@ -13,6 +13,7 @@ from agent_peers.office import ADDRESS, config_in, entry, run_request, serving, 
 from mikan_agent import connection
 from mikan_agent.answer_text import AnswerText
 from mikan_agent.backoff import Backoff
+from mikan_agent.harness import responder
 from mikan_agent.outbox import Outbox
 from mikan_agent.tokens import TokenFile
 from mikan_api.base import OpenModel
@@ -51,7 +52,11 @@ def log_lines(root: Path) -> list[str]:
     ("moment", "frame"),
     [("received", n) for n in range(9)] + [("committed", n) for n in range(6)] + [("sent", n) for n in range(10)],
 )
-async def test_a_cut_at_any_frame_loses_and_doubles_nothing(tmp_path: Path, moment: str, frame: int) -> None:
+async def test_a_cut_at_any_frame_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, frame: int
+) -> None:
+    # Short answers are streamed too: their frames are among those that a cut may fall on.
+    monkeypatch.setattr(responder, "FIRST", 0.0)
     async with ModelsPeer(say("first"), say("second")) as models, GatewayPeer(ADDRESS.key) as gateway:
         gateway.log = [entry("hello", 1), entry("again", 2)]
         gateway.runs = {"r1": run_request("hello", "r1", log_number=1), "r2": run_request("again", "r2", log_number=2)}

@@ -1,6 +1,6 @@
 from agent_peers.clock import VirtualClock
 from mikan_agent.answer_text import AnswerText
-from mikan_agent.harness.responder import PACE, Responder
+from mikan_agent.harness.responder import FIRST, PACE, Responder
 from mikan_agent.outbox import Outbox
 from mikan_api.responder import Diagnostic, Respond, Working
 
@@ -16,7 +16,7 @@ def responder(outbox: Outbox, clock: VirtualClock) -> tuple[Responder, list[tupl
     return Responder("r1", outbox, show, clock), shown
 
 
-async def test_the_first_text_is_shown_at_once_and_the_rest_at_a_steady_pace() -> None:
+async def test_the_first_text_is_shown_after_a_moment_and_the_rest_at_a_steady_pace() -> None:
     clock = VirtualClock()
     r, shown = responder(Outbox(), clock)
     r.stream("a")
@@ -27,8 +27,8 @@ async def test_the_first_text_is_shown_at_once_and_the_rest_at_a_steady_pace() -
     await clock.advance(1)
     r.stream("i")
     await clock.advance(0)
-    assert [text for _, text in shown] == ["a", "bcde", "fgh", "i"]
-    assert [round(time, 3) for time, _ in shown] == [0.0, PACE, 2 * PACE, 1.07]
+    assert [text for _, text in shown] == ["abcd", "efgh", "i"]
+    assert [round(time, 3) for time, _ in shown] == [FIRST, FIRST + PACE, 1.07]
     r.stop_streaming()
 
 
