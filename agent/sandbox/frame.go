@@ -14,7 +14,7 @@ const (
 	maxPayload      = 1 << 20 // a frame that claims more is not ours
 	windowSize      = 1 << 20 // bytes in flight per request and direction
 	grantStep       = windowSize / 4
-	chunkSize       = 128 << 10 // payload of the data frames we send
+	chunkSize       = 128<<10 - headerSize // payload of the data frames we send: with its header it fills whole pages
 )
 
 type kind byte

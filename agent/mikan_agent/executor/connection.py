@@ -16,7 +16,7 @@ many again without one the stream is given up. A command can stop the process th
 
 
 class Exchange:
-    """One request and what the helper answered to it. Holds at most WINDOW bytes that nobody has taken."""
+    """One request and what the helper answered to it. Holds at most BULK_WINDOW bytes that nobody has taken."""
 
     def __init__(self, connection: "Connection", number: int, opening: bytes) -> None:
         self.number = number
@@ -27,6 +27,7 @@ class Exchange:
         self._changed = asyncio.Event()
         self._pending = 0
         self._consumed = 0
+        self._window = framing.WINDOW
         self._credit = framing.WINDOW
         self.finished = False
         """Whether the final frame has arrived, or none ever will."""
@@ -78,7 +79,7 @@ class Exchange:
             self._credit += framing.parse_window(frame.payload)
         else:
             self._pending += len(frame.payload) if frame.kind in framing.DATA_KINDS else 0
-            if self._pending > framing.WINDOW or (frame.kind in framing.DATA_KINDS and not frame.payload):
+            if self._pending > self._window or (frame.kind in framing.DATA_KINDS and not frame.payload):
                 raise ProtocolViolation("the sandbox helper sent more than it may")
             self._frames.append(frame)
             self.finished = frame.kind in framing.FINAL_KINDS
@@ -93,8 +94,9 @@ class Exchange:
     async def _grant(self, amount: int) -> None:
         self._pending -= amount
         self._consumed += amount
-        if self._consumed >= framing.GRANT_STEP and not self.finished:
-            granted, self._consumed = self._consumed, 0
+        if self._consumed >= self._window // framing.GRANT_SHARE and not self.finished:
+            granted = self._consumed + framing.BULK_WINDOW - self._window
+            self._window, self._consumed = framing.BULK_WINDOW, 0
             await self._connection.write(framing.build_window(self.number, granted))
 
 

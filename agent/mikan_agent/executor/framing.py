@@ -17,8 +17,11 @@ from mikan_agent.executor.ports import ExecRequest, ExecResult, FileStat, FileTy
 PROTOCOL_VERSION = 1
 MAX_PAYLOAD = 1 << 20
 WINDOW = 1 << 20
-"""Bytes in flight per request and direction."""
-GRANT_STEP = WINDOW // 4
+"""Bytes in flight per request and direction, at the beginning."""
+BULK_WINDOW = 4 << 20
+"""The same of output that goes on: a grant takes its time through the API server, most of all on a busy node."""
+GRANT_SHARE = 4
+"""A grant is given for each such part of the window that has been taken."""
 INPUT_CHUNK = 128 * 1024
 
 _HEADER = struct.Struct(">IBI")
