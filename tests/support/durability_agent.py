@@ -1,10 +1,9 @@
 """The agent's process for tests without pods: the real one, but for a workspace of its own and files in memory."""
 
-import asyncio
 import os
 from pathlib import Path
 
-import httpx
+import uvloop
 
 import census
 from agent_peers.executor import MemoryExecutor
@@ -16,8 +15,6 @@ from mikan_agent.harness.model_calls import Retries
 from mikan_api.kill_points import arm
 from mikan_api.logs import configure_logging
 
-__all__ = ["httpx", "main"]
-"""The agent imports httpx once it is connected."""
 ROOT_VARIABLE = "TEST_WORKSPACE"
 PATIENT_VARIABLE = "TEST_PATIENT"
 """Set: wait between tries as long as the product does."""
@@ -45,5 +42,5 @@ def main() -> int:
         retries=None if patient else Retries(count=3, backoff=quick, longest=1.0),
         reconnect=None if patient else quick,
     )
-    asyncio.run(agent.run())
+    uvloop.run(agent.run())
     return 0
