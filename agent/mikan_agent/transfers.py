@@ -13,7 +13,8 @@ from mikan_agent.http_client import HttpClient, Response
 from mikan_agent.tokens import TokenSource, bearer
 from mikan_api.kill_points import Step, around
 
-TIMEOUT = 60.0
+TIMEOUT = 20.0
+"""Seconds without a byte after which a connection counts as dead."""
 ATTEMPTS = 5
 Content = Callable[[], AsyncIterator[bytes]]
 

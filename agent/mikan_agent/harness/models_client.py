@@ -35,8 +35,9 @@ from mikan_api.settings import Llm, ThinkingLevel
 
 logger = logging.getLogger(__name__)
 
-SILENCE_TIMEOUT = 180.0
-"""Seconds without a byte after which a stream counts as cut; the models process sends signs of life meanwhile."""
+SILENCE_TIMEOUT = 60.0
+"""Seconds without a byte after which a stream counts as cut; the models process sends signs of life three times as
+often."""
 DRAIN_TIMEOUT = 0.2
 WINDOW = 128_000
 """Tokens of a model's context, where nobody knows better."""

@@ -122,6 +122,9 @@ class SessionRunner:
         Raises:
             CancelledError: cancelled by somebody other than `ActiveRun.cut_short`.
         """
+        return await (self._told_as_cut(run) if self._went_on(run) else self._carry_out(run))
+
+    async def _carry_out(self, run: ActiveRun) -> RunFinished:
         spending = Spending(run.request.budgets)
         turn: Turn | None = None
         try:
@@ -167,6 +170,24 @@ class SessionRunner:
         if self._extensions is not None:
             await self._extensions.close()
         await self._session.close()
+
+    def _went_on(self, run: ActiveRun) -> bool:
+        """Whether an earlier process, which has died, did more of a run than record its message."""
+        leaf = self._session.leaf
+        mark = None if leaf is None or leaf.mark is not None else leaf.last_mark
+        return mark is not None and mark.run == run.run_id
+
+    async def _told_as_cut(self, run: ActiveRun) -> RunFinished:
+        """Have the gateway say that a run was cut off, of which it never heard that it began.
+
+        Its tools may have run, and doing that again could do harm twice. What is handed back after its start is not
+        delivered again.
+        """
+        run.phase = Phase.ENDING
+        await self._session.repair()
+        await self._session.sync()
+        await run.responder.emit(RunStarted())
+        return RunFinished(outcome=RunOutcome.HANDED_BACK)
 
     async def _commanded(self, run: ActiveRun, spending: Spending) -> bool:
         """Have the extensions there. Whether a command of theirs is all that was asked, and has been answered."""

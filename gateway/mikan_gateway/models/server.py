@@ -36,7 +36,7 @@ BODY_SECONDS = 60
 DONE = b"data: [DONE]\n\n"
 ALIVE = b": alive\n\n"
 ALIVE_SECONDS = 20.0
-"""Longest silence towards a client; agents take three minutes of it for a cut."""
+"""Longest silence towards a client; agents take a minute of it for a cut."""
 MAX_WAITING = 64 * 1024
 """Bytes of events that wait for a slow client; then the call does."""
 STREAM_HEADERS = [

@@ -127,6 +127,27 @@ async def test_killed_while_it_records_a_run_that_comes_again_the_session_has_ev
         assert (told.splitlines()[1:], asked) == (["[2026-01-02T03:04:06.000Z] ada: earlier"], "one")
 
 
+async def test_what_an_earlier_process_did_more_of_than_record_it_is_cut_off_and_not_done_again(tmp_path: Path) -> None:
+    async with ModelsPeer(Answer([Call("read", {"path": "x"})]), say("answer"), say("next")) as models:
+        async with GatewayPeer(ADDRESS.key) as gateway, serving(tmp_path, gateway.url, models.url):
+            await gateway.until(lambda: gateway.connected)
+            await gateway.deliver(run_request("one", "r1"))
+            await gateway.finished("r1")
+        asked = len(models.requests)
+        # One that heard nothing of it delivers it again.
+        async with GatewayPeer(ADDRESS.key) as gateway, serving(tmp_path, gateway.url, models.url):
+            await gateway.until(lambda: gateway.connected)
+            await gateway.deliver(run_request("one", "r1"))
+            await gateway.finished("r1")
+            await gateway.deliver(run_request("two", "r2"))
+            await gateway.finished("r2")
+        assert gateway.operations("r1") == [RunStarted(), RunFinished(outcome=RunOutcome.HANDED_BACK)]
+        assert len(models.requests) == asked + 1
+        assert [m["role"] for m in models.requests[-1]["messages"]] == [
+            *("system", "user", "assistant", "tool", "assistant", "user")
+        ]
+
+
 async def test_told_to_end_the_process_finishes_what_runs_and_exits_with_zero(tmp_path: Path) -> None:
     async with (
         ModelsPeer(Answer([Text("a"), hold := Hold(), Text("b")])) as models,
