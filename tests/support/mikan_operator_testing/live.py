@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -185,10 +185,10 @@ class Live:
         fresh.write_text(json.dumps({"sandbox": MODEST} | settings))
         fresh.replace(file)
 
-    async def start(self, kubeconfig: Path, **variables: str) -> None:
-        """Start the operator process, with more environment variables, and wait until it has listed."""
+    def environment(self, kubeconfig: Path) -> dict[str, str]:
+        """What an operator process of these namespaces is told."""
         self.port = free_port()
-        environment = {
+        return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.directory),
             "KUBECONFIG": str(kubeconfig),
@@ -199,8 +199,11 @@ class Live:
             "MIKAN_OPERATOR_CONFIG": str(self.directory / "operator.json"),
             "MIKAN_LISTEN": f"127.0.0.1:{self.port}",
             "MIKAN_POD_NAME": "operator-under-test",
-            **variables,
         }
+
+    async def start(self, kubeconfig: Path, **variables: str) -> None:
+        """Start the operator process, with more environment variables, and wait until it has listed."""
+        environment = self.environment(kubeconfig) | variables
         with (self.directory / "operator.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "mikan_operator", env=environment, stderr=log, stdout=log
@@ -273,6 +276,25 @@ def write_inputs(directory: Path, helper_image: str, **settings: Any) -> None:
 @asynccontextmanager
 async def live(api: Any, directory: Path, volumes: Path, helper_image: str, prefix: str) -> AsyncIterator[Live]:
     """Namespaces and volumes of a name of their own; all of it is gone at the end."""
+    claims: dict[str, str] = {}
+    try:
+        async with namespaces(api, directory, helper_image, prefix) as world:
+            for claim in ("offices", "shared"):
+                name = claims[claim] = f"{world.release_namespace}-{claim}"
+                await _volume(world, volumes, name, claim)
+            try:
+                yield world
+            finally:
+                if world.process is not None:
+                    await world.stop()
+    finally:
+        for name in claims.values():
+            await KubernetesApi(api, "default")._request("DELETE", VOLUME.path("", name))
+
+
+@asynccontextmanager
+async def namespaces(api: Any, directory: Path, helper_image: str, prefix: str) -> AsyncIterator[Live]:
+    """Namespaces of a name of their own; they go at the end."""
     name = f"{prefix}-{secrets.token_hex(3)}"
     root = KubernetesApi(api, "default")
     release, offices = KubernetesApi(api, name), KubernetesApi(api, f"{name}-offices")
@@ -281,19 +303,11 @@ async def live(api: Any, directory: Path, volumes: Path, helper_image: str, pref
     await root.create(NAMESPACE, {"metadata": {"name": name}})
     await root.create(NAMESPACE, {"metadata": {"name": world.offices_namespace, "labels": restricted}})
     try:
-        for claim in ("offices", "shared"):
-            await _volume(world, volumes, f"{name}-{claim}", claim)
         yield world
     finally:
-        if world.process is not None:
-            await world.stop()
         for namespace in (world.offices_namespace, name):
-            try:
+            with suppress(NotFound):
                 await root._request("DELETE", NAMESPACE.path("", namespace))
-            except NotFound:
-                continue
-        for claim in ("offices", "shared"):
-            await root._request("DELETE", VOLUME.path("", f"{name}-{claim}"))
 
 
 async def _volume(world: Live, volumes: Path, name: str, claim: str) -> None:
