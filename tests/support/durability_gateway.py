@@ -1,6 +1,7 @@
 """The gateway's process, with all imported that it would import once it runs, and soon sure that an agent is lost."""
 
 import os
+import sys
 
 import aiosqlite
 import asyncpg
@@ -20,7 +21,8 @@ keeper.LOST_AFTER = 0.3
 
 
 def main() -> int:
-    """As ``python -m mikan_gateway``."""
+    """As ``python -m mikan_gateway``, which is what begins anew when its Lease is lost."""
+    sys.orig_argv = [sys.executable, "-m", "mikan_gateway"]
     pruner.EVERY = float(os.environ.get(PRUNE_VARIABLE, pruner.EVERY))
     census.answer(os.environ)
     return __main__.main()

@@ -30,6 +30,11 @@ class Supervised:
         assert self._process
         return self._process.pid
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the life that it leads now a signal that does not end it."""
+        assert self._process
+        self._process.send(number)
+
     def start(self) -> None:
         """Begin."""
         self._task = asyncio.create_task(self._run())
