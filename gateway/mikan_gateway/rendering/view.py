@@ -220,7 +220,7 @@ class RunView:
 
     async def end(self) -> None:
         """Paint nothing more; wait for what is under way."""
-        self._ended = True
+        self._ended, self._ahead = True, ()
         self._close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from api_server_fixtures import kubectl, namespace
+from durability_fixtures import cluster, mothers, new_world
 from servers.telegram.server import TelegramServer
 from telegram_world import Start, TelegramGateway, config_of
+
+__all__ = ["cluster", "kubectl", "mothers", "namespace", "new_world"]
 
 
 @pytest.fixture

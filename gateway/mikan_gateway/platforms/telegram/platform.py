@@ -40,8 +40,6 @@ PACE = 1.0
 """Seconds between two edits: a chat may have about one message a second."""
 FINISH_SECONDS = 3.0
 """For calls that are under way when the process ends."""
-POLL_READ_SECONDS = 10.0
-"""Beyond what a poll is held for; then its connection counts as dead."""
 MAX_PHOTO = 10 * 1024 * 1024
 MAX_UPLOAD = 50 * 1024 * 1024
 MAX_CAPTION = 1_024
@@ -66,7 +64,7 @@ class TelegramPlatform:
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._clock = clock or SystemClock()
         self._settings = settings
-        self._requests = (TelegramRequest(32), TelegramRequest(2, POLL_READ_SECONDS))
+        self._requests = (TelegramRequest(32), TelegramRequest(2))
         self._bot = Bot(
             config.token,
             base_url=config.base_url,

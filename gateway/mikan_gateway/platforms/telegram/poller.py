@@ -13,7 +13,7 @@ from itertools import count
 from typing import TypeVar
 
 from telegram import Bot, Update, User
-from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
+from telegram.error import Conflict, EndPointNotFound, InvalidToken, RetryAfter, TelegramError
 
 from mikan_api.exceptions import MikanError
 from mikan_api.kill_points import Step, around
@@ -22,7 +22,8 @@ from mikan_gateway.platforms.telegram import menu
 from mikan_gateway.platforms.telegram.albums import Albums
 from mikan_gateway.platforms.telegram.backlog import Backlog
 from mikan_gateway.platforms.telegram.errors import OTHER_POLLER, reason, seconds_to_wait
-from mikan_gateway.platforms.telegram.updates import ALLOWED_UPDATES, UpdateReader
+from mikan_gateway.platforms.telegram.feed import fetch_updates
+from mikan_gateway.platforms.telegram.updates import UpdateReader
 from mikan_gateway.ports import Health, InboundMessage, Intake
 from mikan_gateway.runtime.clock import Clock, backoff
 
@@ -30,6 +31,8 @@ T = TypeVar("T")
 
 POLL_SECONDS = 30
 """How long Telegram may hold a poll that has nothing to tell."""
+READ_SECONDS = 10.0
+"""Beyond that; then the connection counts as dead."""
 BATCH = 100
 AGAIN = 0.7
 """Seconds until updates are asked for again that are held: sooner, Telegram gives but one of them."""
@@ -145,9 +148,7 @@ class Poller:
         held = POLL_SECONDS if fault in {"", OTHER_POLLER} and not waiting else 0
         self._told = self._backlog.ask()
         with around(Step.MESSAGE_ACKNOWLEDGE) if self._told else nullcontext():
-            return await self._bot.get_updates(
-                offset=self._told, limit=BATCH, timeout=held, allowed_updates=ALLOWED_UPDATES
-            )
+            return await fetch_updates(self._bot, self._told, BATCH, held, READ_SECONDS)
 
     async def _lasting(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call until it worked."""
@@ -177,7 +178,7 @@ class Poller:
             return
         try:
             async with asyncio.timeout(CONFIRM_SECONDS):
-                await self._bot.get_updates(offset=offset, limit=1, timeout=0, allowed_updates=ALLOWED_UPDATES)
+                await fetch_updates(self._bot, offset, 1, 0, CONFIRM_SECONDS)
         except (TelegramError, TimeoutError) as error:
             logger.info("the last updates are not confirmed", extra={"reason": type(error).__name__})
 
@@ -250,4 +251,5 @@ def _pause(error: TelegramError, attempt: int) -> float:
     if isinstance(error, RetryAfter):
         return seconds_to_wait(error)
     longest = CONFLICT_PAUSE if isinstance(error, Conflict) else MAX_PAUSE
-    return backoff(attempt, MAX_PAUSE if isinstance(error, InvalidToken) else FIRST_PAUSE, longest)
+    unknown = isinstance(error, InvalidToken | EndPointNotFound)
+    return backoff(attempt, MAX_PAUSE if unknown else FIRST_PAUSE, longest)

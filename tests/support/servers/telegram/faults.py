@@ -1,5 +1,6 @@
 """Faults that a test orders: what a network and an overloaded server do."""
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass
 from typing import Literal
@@ -15,8 +16,12 @@ class Fault:
     """One fault."""
 
     kind: Kind | None = None
-    delay: float = 0.0
-    """Seconds before anything happens."""
+    until: asyncio.Event | None = None
+    """Set before anything happens."""
+
+    async def wait(self) -> None:
+        if self.until is not None:
+            await self.until.wait()
 
 
 class Faults:
@@ -25,9 +30,9 @@ class Faults:
     def __init__(self) -> None:
         self._waiting: dict[str, deque[Fault]] = {}
 
-    def add(self, method: str, kind: Kind | None = None, times: int = 1, delay: float = 0.0) -> None:
-        """Have the next ``times`` calls of a method fail."""
-        self._waiting.setdefault(method.lower(), deque()).extend([Fault(kind, delay)] * times)
+    def add(self, method: str, kind: Kind | None = None, times: int = 1, until: asyncio.Event | None = None) -> None:
+        """Have the next ``times`` calls of a method fail, or wait."""
+        self._waiting.setdefault(method.lower(), deque()).extend([Fault(kind, until)] * times)
 
     def next(self, method: str) -> Fault:
         """The fault of a call that comes in now."""

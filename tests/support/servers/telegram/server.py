@@ -1,6 +1,5 @@
 """The HTTP side: tokens in paths, forms, JSON and multipart in, the documented envelope out."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -87,7 +86,7 @@ class TelegramServer:
         parameters = await _parameters(request)
         self.calls.append((method, parameters))
         fault = self.faults.next(method)
-        await asyncio.sleep(fault.delay)
+        await fault.wait()
         if fault.kind == "error":
             return _answer(ApiError(500, "Internal Server Error"))
         if fault.kind == "garbage":
@@ -111,7 +110,7 @@ class TelegramServer:
             return _answer(ApiError(401, "Unauthorized"))
         self.calls.append(("file", {"path": request.match_info["path"]}))
         fault = self.faults.next("file")
-        await asyncio.sleep(fault.delay)
+        await fault.wait()
         if fault.kind == "expired":
             self.world.links.pop(request.match_info["path"], None)
         elif fault.kind is not None:

@@ -27,7 +27,7 @@ class PlayedBot:
 
     def __init__(self) -> None:
         self.polls: list[tuple[int | None, int]] = []
-        self.next: asyncio.Queue[list[Update] | Exception] = asyncio.Queue()
+        self.next: asyncio.Queue[list[Any] | Exception] = asyncio.Queue()
         self.holding: asyncio.Event | None = None
         """Holds every poll until it is set."""
 
@@ -38,17 +38,20 @@ class PlayedBot:
     async def set_my_commands(self, commands: object, scope: object) -> bool:
         return True
 
-    async def get_updates(self, offset: int | None, limit: int, timeout: int, allowed_updates: object) -> Any:  # noqa: ASYNC109
+    async def do_api_request(self, endpoint: str, api_kwargs: dict[str, Any], read_timeout: float) -> Any:
+        assert endpoint == "get_Updates"
+        limit, held, offset = api_kwargs["limit"], api_kwargs["timeout"], api_kwargs.get("offset")
         assert limit in {BATCH, 1}
-        self.polls.append((offset, timeout))
+        assert read_timeout > held
+        self.polls.append((offset, held))
         if self.holding:
             await self.holding.wait()
-        if limit == 1 or (timeout == 0 and self.next.empty()):
+        if limit == 1 or (held == 0 and self.next.empty()):
             return []
         found = await self.next.get()
         if isinstance(found, Exception):
             raise found
-        return found
+        return [one.to_dict() if isinstance(one, Update) else one for one in found]
 
 
 class PlayedIntake:
@@ -233,6 +236,19 @@ async def test_after_a_fault_one_poll_is_short_so_that_its_end_shows_at_once(wor
     await world.clock.advance(1)
 
     assert [held for _, held in world.bot.polls] == [POLL_SECONDS, 0, POLL_SECONDS]
+
+
+async def test_an_update_that_cannot_be_read_is_named_and_those_beside_it_are_taken(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = {"update_id": 102, "message": {"chat": {"secret": "what somebody wrote"}}}
+    world.bot.next.put_nowait([update(1, "one"), broken, update(3, "three")])
+    await settle()
+
+    assert world.intake.taken == ["one", "three"]
+    assert world.bot.polls[-1] == (104, POLL_SECONDS)
+    assert "an update can't be read" in caplog.text
+    assert "what somebody wrote" not in caplog.text
 
 
 async def test_a_fault_of_the_library_does_not_end_the_loop(world: World, caplog: pytest.LogCaptureFixture) -> None:
