@@ -7,15 +7,13 @@ import os
 import re
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from free_port import free_port
-from mikan_dev.paths import CLUSTER_SCRIPTS, cache_dir
+from mikan_cluster.own import OwnCluster
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -51,80 +49,22 @@ print(json.dumps({
 """
 
 
-@dataclass(frozen=True)
-class Second:
-    """A cluster of its own state, port and cgroup."""
-
-    state: Path
-    port: int
-
-    def run(self, script: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run one of the cluster's scripts for it."""
-        environment = {
-            **{name: value for name, value in os.environ.items() if name != "MIKAN_CLUSTER_CGROUP"},
-            "MIKAN_CLUSTER_STATE": str(self.state),
-            "MIKAN_CLUSTER_API_PORT": str(self.port),
-        }
-        command = [str(CLUSTER_SCRIPTS / script), *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0 or not check, done.stdout + done.stderr
-        return done
-
-    def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """Run kubectl against it."""
-        command = [str(cache_dir() / "bin" / "kubectl"), "--kubeconfig", str(self.state / "admin.kubeconfig")]
-        done = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True, input=stdin)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def cgroups(self) -> list[str]:
-        """Its cgroups that exist."""
-        listed = (
-            f'. {CLUSTER_SCRIPTS}/lib.sh; cgroups | while read -r group; do [ ! -d "$group" ] || echo "$group"; done'
-        )
-        environment = {**os.environ, "MIKAN_CLUSTER_STATE": str(self.state)}
-        return subprocess.run(
-            ["bash", "-c", listed], check=True, capture_output=True, text=True, env=environment
-        ).stdout.split()
-
-    def answers(self) -> bool:
-        """Whether something listens on its port."""
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def leaves_nothing(self) -> bool:
-        """Whether its state, cgroups, processes and port are gone."""
-        return not self.state.exists() and self.cgroups() == [] and not self.answers() and self.processes() == []
-
-    def processes(self) -> list[str]:
-        """Command lines that name its state."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended while we looked
-            if str(self.state) in line:
-                found.append(line)
-        return found
-
-
 @pytest.fixture
-def second(tmp_path: Path) -> Iterator[Second]:
+def second(tmp_path: Path) -> Iterator[OwnCluster]:
     """Not started; taken down in any case."""
-    cluster = Second(tmp_path / "state", free_port())
+    cluster = OwnCluster(tmp_path / "state", free_port())
     yield cluster
     cluster.run("down.sh")
 
 
-def test_it_is_real_kubernetes_with_enforced_policies_an_outside_and_volumes(second: Second) -> None:
+def test_it_is_real_kubernetes_with_enforced_policies_an_outside_and_volumes(second: OwnCluster) -> None:
     second.run("up.sh")
     printed = second.run("smoke.sh", check=False).stdout
     assert re.findall(r"^FAIL .*", printed, re.MULTILINE) == []
     assert re.search(r"^4[5-9] passed, 0 failed$", printed, re.MULTILINE), printed
 
 
-def test_a_node_that_died_is_started_again_and_down_leaves_nothing(second: Second) -> None:
+def test_a_node_that_died_is_started_again_and_down_leaves_nothing(second: OwnCluster) -> None:
     second.run("up.sh")
     assert second.cgroups() != []
     os.kill(int((second.state / "unshare.pid").read_text()), signal.SIGKILL)
@@ -134,7 +74,7 @@ def test_a_node_that_died_is_started_again_and_down_leaves_nothing(second: Secon
     assert second.leaves_nothing()
 
 
-def test_up_on_a_taken_port_says_so_and_leaves_nothing(second: Second) -> None:
+def test_up_on_a_taken_port_says_so_and_leaves_nothing(second: OwnCluster) -> None:
     with socket.create_server(("127.0.0.1", second.port)):
         done = second.run("up.sh", check=False)
     assert done.returncode == 1
@@ -142,14 +82,14 @@ def test_up_on_a_taken_port_says_so_and_leaves_nothing(second: Second) -> None:
     assert second.leaves_nothing()
 
 
-def test_the_control_plane_alone_serves_the_api_without_pods(second: Second) -> None:
+def test_the_control_plane_alone_serves_the_api_without_pods(second: OwnCluster) -> None:
     second.run("up.sh", "--control-plane")
     assert second.kubectl("get", "nodes", "-o", "name") == ""
     second.kubectl("create", "configmap", "one")
     assert second.kubectl("get", "configmap", "one", "-o", "name") == "configmap/one\n"
 
 
-def test_images_hold_what_their_process_needs_and_work_read_only(second: Second) -> None:
+def test_images_hold_what_their_process_needs_and_work_read_only(second: OwnCluster) -> None:
     second.run("up.sh")
     second.run("image.sh", "agent", "sandbox")
     images = {
