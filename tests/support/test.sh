@@ -45,11 +45,11 @@ case $what in
 		# A loaded machine may fail a test of timing once; what fails twice is a fault. Reruns are counted in the summary.
 		pytest=(.venv/bin/pytest -q --reruns 1)
 		say "unit and contract tests"
-		run "${pytest[@]}" -n 2 tests/unit tests/contract
+		run "${pytest[@]}" -n 4 tests/unit tests/contract
 		# These mostly wait, and share nothing: some on clusters of their own, the others in namespaces of this one.
 		say "integration tests, and end-to-end tests on clusters of their own"
 		beside "${pytest[@]}" --durations=10 "${apart[@]}"
-		run "${pytest[@]}" -n 2 --dist loadfile --durations=10 tests/integration
+		run "${pytest[@]}" -n 3 --dist loadfile --durations=10 tests/integration
 		joined
 		say "end-to-end tests"
 		run "${pytest[@]}" --durations=20 "${apart[@]/#/--ignore=}" tests/e2e

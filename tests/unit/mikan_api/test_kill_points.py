@@ -110,7 +110,9 @@ def test_every_method_of_telegram_that_is_called_is_a_step() -> None:
     called = {
         name for name in re.findall(r"(?:\b|_)bot\.(\w+)", code) if isinstance(getattr(Bot, name, None), FunctionType)
     }
-    assert {name.replace("_", "") for name in called} == {name.lower() for name in METHODS}
+    # A method that is called by its name, which a constant of that file says.
+    called = (called - {"do_api_request"}) | set(re.findall(r'^_METHOD = "(\w+)"', code, re.MULTILINE))
+    assert {name.replace("_", "").lower() for name in called} == {name.lower() for name in METHODS}
 
 
 def test_every_change_of_an_office_object_is_a_step() -> None:
