@@ -11,18 +11,6 @@ started=$SECONDS
 apart=(tests/e2e/cluster tests/e2e/faults)
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
 
-# Runs something in the background; what it prints is shown when it is joined.
-beside() {
-	beside_log=$(mktemp)
-	"$@" >"$beside_log" 2>&1 &
-	beside_pid=$!
-}
-joined() {
-	wait "$beside_pid" || failed=1
-	cat "$beside_log"
-	rm -f "$beside_log"
-}
-
 # What fails ends nothing: the rest is run and told too.
 failed=0
 run() { "$@" || failed=1; }
@@ -46,12 +34,11 @@ case $what in
 		pytest=(.venv/bin/pytest -q --reruns 1)
 		say "unit and contract tests"
 		run "${pytest[@]}" -n 4 tests/unit tests/contract
-		# These mostly wait, and share nothing: some on clusters of their own, the others in namespaces of this one.
-		say "integration tests, and end-to-end tests on clusters of their own"
-		beside "${pytest[@]}" --durations=10 "${apart[@]}"
-		run "${pytest[@]}" -n 3 --dist loadfile --durations=10 tests/integration
-		joined
+		say "integration tests"
+		run "${pytest[@]}" -n 2 --dist loadfile --durations=10 tests/integration
 		say "end-to-end tests"
+		# By themselves, so that their clusters are gone before the next ones run.
+		run "${pytest[@]}" "${apart[@]}"
 		run "${pytest[@]}" --durations=20 "${apart[@]/#/--ignore=}" tests/e2e
 		;;
 	integration) .venv/bin/pytest -q tests/integration "${@:2}" ;;
