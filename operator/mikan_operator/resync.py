@@ -5,6 +5,7 @@ Reads only. A sleeping cluster costs a few list requests every `RESYNC_SECONDS` 
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from mikan_operator.cache import Cache
@@ -16,6 +17,8 @@ from mikan_operator.storage.kinds import OFFICE, POD, SCHEDULED_EVENT, SECRET, V
 from mikan_operator.watches import SELECTORS, Watches
 
 RESYNC_SECONDS = 300.0
+SETTLE_SECONDS = 3.0
+"""After which kopf's watches have begun: what was deleted between our first listing and theirs, no watch tells."""
 FIRST_RETRY_SECONDS = 2.0
 GRACE_SECONDS = 10.0
 """How long a watch may lag behind a listing."""
@@ -61,13 +64,23 @@ class Resync:
                 return
 
     async def follow(self) -> None:
-        """List again every few minutes, until cancelled."""
+        """List again once the watches have begun, and then every few minutes, until cancelled."""
+        await asyncio.sleep(SETTLE_SECONDS)
+        await self._lasting(self._settle)
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
-            try:
-                await self.again()
-            except ApiError as error:
-                logger.warning("resync failed", extra={"reason": str(error)})
+            await self._lasting(self.again)
+
+    async def _lasting(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ApiError as error:
+            logger.warning("resync failed", extra={"reason": str(error)})
+
+    async def _settle(self) -> None:
+        news = [await self.take(kind) for kind in SELECTORS]
+        if any(news):
+            self._intake.enqueue_all()
 
     async def again(self) -> None:
         """Compare with the cluster, correct the cache, and note which watch has missed something."""

@@ -339,7 +339,8 @@ async def test_changed_settings_reach_offices(world: Live) -> None:
 async def test_health_names_each_watch_and_the_lease_is_given_up(world: Live) -> None:
     status, text = await world.http("/readyz")
     assert status == 200
-    assert json.loads(text)["watches"] == dict.fromkeys(("offices", "vaults", "secrets", "pods"), True)
+    watched = ("offices", "vaults", "secrets", "pods", "scheduledevents")
+    assert json.loads(text)["watches"] == dict.fromkeys(watched, True)
     assert (await world.http("/healthz"))[0] == 200
     assert "mikan_operator_lease_held 1.0" in (await world.http("/metrics"))[1]
     held = await world.release.get(LEASE, "mikan-operator")

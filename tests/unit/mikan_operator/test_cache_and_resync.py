@@ -6,7 +6,7 @@ from typing import Any
 from mikan_operator import resync as resync_module
 from mikan_operator.exceptions import Unavailable
 from mikan_operator.observed import PodObject, SecretObject
-from mikan_operator.resync import FIRST_RETRY_SECONDS, Resync
+from mikan_operator.resync import FIRST_RETRY_SECONDS, SETTLE_SECONDS, Resync
 from mikan_operator.storage.kinds import OFFICE, POD
 from mikan_operator.watches import Watches
 from mikan_operator_testing.live import office
@@ -105,6 +105,25 @@ async def test_the_first_listing_makes_up_for_what_happened_before() -> None:
 
     assert watches.listed
     assert len(world.store.names(POD)) == 2
+
+
+def test_what_was_deleted_between_the_first_listing_and_the_watches_is_found_soon() -> None:
+    world = World()
+    resync, watches = make_resync(world)
+
+    async def scenario() -> None:
+        world.store.put(OFFICE, office("general"))
+        await resync.first()
+        assert len(world.cache.offices) == 1
+        world.store.changed = lambda kind, manifest, deleted: None
+        world.store._objects.clear()
+        follow = asyncio.create_task(resync.follow())
+        await asyncio.sleep(2 * SETTLE_SECONDS)
+        follow.cancel()
+
+    run_virtual(scenario())
+    assert len(world.cache.offices) == 0
+    assert not watches.dead
 
 
 async def test_a_change_that_only_the_listing_showed_strikes_the_watch(monkeypatch: Any) -> None:
