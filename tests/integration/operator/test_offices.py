@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -353,7 +354,7 @@ async def test_health_names_each_watch_and_the_lease_is_given_up(world: Live) ->
         await world.http("/healthz")
 
 
-async def test_an_operator_leaves_when_somebody_else_takes_the_lease(world: Live) -> None:
+async def test_an_operator_begins_anew_and_waits_when_somebody_else_takes_the_lease(world: Live) -> None:
     lease = await world.release.get(LEASE, "mikan-operator")
     lease["spec"]["holderIdentity"] = "somebody-else"
 
@@ -366,6 +367,13 @@ async def test_an_operator_leaves_when_somebody_else_takes_the_lease(world: Live
 
     await world.until(stolen)
 
+    async def waits() -> bool:
+        with suppress(aiohttp.ClientError):
+            return bool(json.loads((await world.http("/readyz"))[1]) == {"ok": True, "role": "standby"})
+        return False
+
+    await world.until(waits)
     assert world.process is not None
-    assert await asyncio.wait_for(world.process.wait(), 20) == 1
-    assert "the Lease mikan-operator is lost; leaving" in world.log()
+    assert world.process.returncode is None
+    assert "the Lease is lost: beginning anew" in world.log()
+    assert (await world.release.get(LEASE, "mikan-operator"))["spec"]["holderIdentity"] == "somebody-else"
