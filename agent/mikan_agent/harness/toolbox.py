@@ -12,6 +12,7 @@ from mikan_agent.clock import Clock, unix_ms
 from mikan_agent.exceptions import ToolError, TransferFailed
 from mikan_agent.executor.exceptions import ConnectionLost, ExecutorError, ExecutorUnavailable
 from mikan_agent.harness.responder import Responder
+from mikan_agent.harness.transcript import encode
 from mikan_agent.messages import ToolCall, ToolResultMessage
 from mikan_agent.sandbox import Sandbox
 from mikan_agent.tools.tool import (
@@ -42,6 +43,8 @@ class Toolbox:
         self._sandbox, self._clock = sandbox, clock
         self.schemas: list[dict[str, Any]] = [schema(tool) for tool in tools]
         """The tools in the form of OpenAI's ``tools``."""
+        self.size = len(encode({"tools": self.schemas}))
+        """Bytes of the same as JSON; measured once, and not with every run."""
 
     def with_more(self, tools: Sequence[Tool]) -> "Toolbox":
         """The same tools, and some whose names are free."""

@@ -47,7 +47,7 @@ class Turn:
         self._session, self._transcript, self._calls, self._toolbox = session, transcript, calls, toolbox
         self._hooks, self._origin, self._responder, self._context = hooks, origin, responder, context
         self._system = encode({"role": "system", "content": system})
-        self._overhead = (len(self._system) + len(encode({"tools": toolbox.schemas}))) // CHARACTERS_PER_TOKEN
+        self._overhead = (len(self._system) + toolbox.size) // CHARACTERS_PER_TOKEN
         self._interrupted = interrupted
         self._guard = LoopGuard()
         self._open: Completion | None = None
