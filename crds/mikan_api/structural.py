@@ -113,8 +113,9 @@ def _models() -> set[type[BaseModel]]:
     pending: list[type[BaseModel]] = [ApiModel]
     while pending:
         cls = pending.pop()
-        found.add(cls)
         pending.extend(cls.__subclasses__())
+        if cls.__module__.partition(".")[0] == ApiModel.__module__.partition(".")[0]:
+            found.add(cls)
     return found
 
 

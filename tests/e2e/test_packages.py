@@ -1,6 +1,7 @@
 """Packages on a real cluster: `mikan ext`, a volume that two namespaces share, and what each pod sees of it."""
 
 import json
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,13 +24,13 @@ def activate(api):
         path = api.paths.shared_data_dir / "visits"
         visits = int(path.read_text()) + 1 if path.exists() else 1
         path.write_text(str(visits))
-        return f"visit {visits}, secrets: {list(api.secrets.list())}, model {api.context.model}"
+        return f"ANSWER, secrets: {list(api.secrets.list())}, model {api.context.model}"
 
     def redact(event):
         value = api.secrets.get("TOKEN") or "no-such-token"
         return replace(event.result, content=map_text(event.result.content, lambda text: text.replace(value, "***")))
 
-    api.register_command("greet", "Greets", answer)
+    api.register_command("NAME", "Greets", answer)
     api.on("tool_result", redact)
 """
 
@@ -81,11 +82,18 @@ def _share_packages_volume(release: Release) -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    directory = tmp_path / "greeter"
+    """A package of a name and a command that no other test has: what is shared between offices outlives a test."""
+    directory = tmp_path / f"greeter-{secrets.token_hex(2)}"
     (directory / "skills" / "greetings").mkdir(parents=True)
     (directory / "skills" / "greetings" / "SKILL.md").write_text(SKILL)
-    (directory / "extension.py").write_text(EXTENSION)
+    write_extension(directory, "visit {visits}")
     return directory
+
+
+def write_extension(directory: Path, answer: str) -> None:
+    """An extension that answers ``/<name of the package>``."""
+    code = EXTENSION.replace("NAME", directory.name).replace("ANSWER", answer)
+    (directory / "extension.py").write_text(code)
 
 
 @pytest.fixture
@@ -126,7 +134,7 @@ def test_a_directory_is_installed_for_one_office_and_each_pod_sees_its_part(chat
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": "mikan-extension-greeter", "namespace": release.offices},
+            "metadata": {"name": f"mikan-extension-{package.name}", "namespace": release.offices},
             "stringData": {"TOKEN": "hunter2-hunter2"},
         }
     )
@@ -134,27 +142,26 @@ def test_a_directory_is_installed_for_one_office_and_each_pod_sees_its_part(chat
     before = agent_uid(chat)
 
     said = installed(chat, str(package), "--conversation", chat.conversation)
-    assert "extensions: greeter; skills: greetings" in said
-    assert f"its Secret, if it wants one: mikan-extension-greeter in {release.offices}" in said
+    assert f"extensions: {package.name}; skills: greetings" in said
+    assert f"its Secret, if it wants one: mikan-extension-{package.name} in {release.offices}" in said
     replaced(chat, before)
 
-    assert "visit 1, secrets: ['TOKEN'], model scripted/demo" in chat.say("/greet")
+    assert "visit 1, secrets: ['TOKEN'], model scripted/demo" in chat.say(f"/{package.name}")
     seen = chat.say(
-        "run: find /mikan/packages -type f; ls /mikan; touch /mikan/packages/greeter/skills/x; echo hunter2-hunter2"
+        "run: find /mikan/packages -type f; ls /mikan; "
+        f"touch /mikan/packages/{package.name}/skills/x; echo hunter2-hunter2"
     )
-    assert "/mikan/packages/greeter/skills/greetings/SKILL.md" in seen
+    assert f"/mikan/packages/{package.name}/skills/greetings/SKILL.md" in seen
     assert "extension.py" not in seen
     assert "extension-secrets" not in seen
     assert "Read-only file system" in seen
     assert "***" in seen
-    inside = release.in_agent(
-        chat.key, "sh", "-c", "touch /mikan/packages/local/greeter/x; ls /mikan/packages/local/greeter"
-    )
+    inside = release.in_agent(chat.key, "sh", "-c", f"cd /mikan/packages/local/{package.name}; touch x; ls")
     assert "Read-only file system" in inside.stderr
     assert "extension.py" in inside.stdout
 
     listed = ext(chat, "list", "--conversation", chat.conversation).stdout.splitlines()
-    assert listed[1].split() == ["office", "greeter", "/mikan/packages/local/greeter", "there"]
+    assert listed[1].split() == ["office", package.name, f"/mikan/packages/local/{package.name}", "there"]
 
 
 @pytest.mark.timeout(600)
@@ -163,18 +170,18 @@ def test_an_edit_is_loaded_by_new_and_a_removal_by_another_pod(chat: Chat, packa
     before = agent_uid(chat)
     installed(chat, str(package), "--conversation", chat.conversation)
     replaced(chat, before)
-    chat.say("/greet")
+    chat.say(f"/{package.name}")
 
-    (package / "extension.py").write_text(EXTENSION.replace("visit {visits}", "hello again"))
+    write_extension(package, "hello again")
     installed(chat, str(package), "--conversation", chat.conversation)
-    assert "visit" in chat.say("/greet")
+    assert "visit" in chat.say(f"/{package.name}")
     chat.say("/new")
-    assert "hello again" in chat.say("/greet")
+    assert "hello again" in chat.say(f"/{package.name}")
 
     before = agent_uid(chat)
-    assert ext(chat, "remove", "greeter", "--conversation", chat.conversation).returncode == 0
+    assert ext(chat, "remove", package.name, "--conversation", chat.conversation).returncode == 0
     replaced(chat, before)
-    assert "hello again" not in chat.say("/greet")
+    assert "hello again" not in chat.say(f"/{package.name}")
 
 
 @pytest.mark.timeout(600)
@@ -200,11 +207,13 @@ def test_globally_it_reaches_every_office_by_the_settings_overrides(chat: Chat, 
     installed(chat, str(package), "--global")
     try:
         overrides = chat.release.kubectl.get("configmap", "ext-settings-overrides", "-n", chat.release.namespace)
-        assert json.loads(overrides["data"]["overrides.json"]) == {"packages": ["/mikan/packages/local/greeter"]}
+        assert json.loads(overrides["data"]["overrides.json"]) == {
+            "packages": [f"/mikan/packages/local/{package.name}"]
+        }
         # The kubelet brings a changed ConfigMap within a minute or two.
-        eventually("the extension's answer", lambda: "visit" in chat.say("/greet"), seconds=240)
+        eventually("the extension's answer", lambda: "visit" in chat.say(f"/{package.name}"), seconds=240)
     finally:
-        assert ext(chat, "remove", "greeter", "--global").returncode == 0
+        assert ext(chat, "remove", package.name, "--global").returncode == 0
 
 
 @pytest.mark.timeout(600)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from mikan_api.base import ApiModel
 from mikan_api.crd import RESOURCES, Resource, custom_resource_definition, files, render, render_for_chart
 from mikan_dev.paths import REPOSITORY
 
@@ -14,6 +15,14 @@ def test_no_file_has_drifted_from_the_models() -> None:
     drifted = [str(p.relative_to(REPOSITORY)) for p, text in files(REPOSITORY).items() if p.read_text() != text]
 
     assert drifted == [], "run python -m mikan_api.crd"
+
+
+def test_models_of_other_packages_are_not_looked_at() -> None:
+    """An extension's may have no source that could be read."""
+    built = type("Add", (ApiModel,), {"__module__": "mikan_extension_board"})
+
+    assert custom_resource_definition(RESOURCES[0])
+    assert built.__module__ not in render(RESOURCES[0])
 
 
 def nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

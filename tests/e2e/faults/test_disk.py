@@ -17,6 +17,9 @@ Recovery = Callable[[str], AbstractContextManager[None]]
 NO_SPACE = "no space left"
 FILL_STATE = """
 import sqlite3
+database = sqlite3.connect("/var/lib/mikan/mikan.db", timeout=60)
+with database:
+    database.execute("CREATE TABLE IF NOT EXISTS filler (data)")
 try:
     with open("/var/lib/mikan/filler", "wb") as filler:
         while True:
@@ -25,8 +28,6 @@ try:
 except OSError as error:
     print(error)
 # What the database has for itself already, as in any that has run for a while: its log is used again and again.
-database = sqlite3.connect("/var/lib/mikan/mikan.db", timeout=60)
-database.execute("CREATE TABLE IF NOT EXISTS filler (data)")
 try:
     while True:
         with database:
@@ -37,7 +38,7 @@ except sqlite3.OperationalError as error:
 EMPTY_STATE = """
 import os, sqlite3
 os.remove("/var/lib/mikan/filler")
-sqlite3.connect("/var/lib/mikan/mikan.db", timeout=60).execute("DROP TABLE filler")
+sqlite3.connect("/var/lib/mikan/mikan.db", timeout=60).execute("DROP TABLE IF EXISTS filler")
 """
 
 
@@ -90,8 +91,8 @@ def full_state(installation: Installation) -> Iterator[None]:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    filled = in_gateway(FILL_STATE)
     try:
+        filled = in_gateway(FILL_STATE)
         assert (NO_SPACE in filled.lower(), "database or disk is full" in filled) == (True, True), filled
         yield
     finally:
