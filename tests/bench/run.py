@@ -59,12 +59,16 @@ def measure(release: Release, plan: Plan) -> Iterator[Figure]:
 
 
 def measured(release: Release, plan: Plan) -> tuple[list[Figure], dict[str, Any]]:
-    """All figures, and what is to be known beside them."""
+    """All figures, and what is to be known beside them. Those of a run that fails are told before it does."""
     began, load = time.monotonic(), os.getloadavg()
-    figures = []
-    for figure in measure(release, plan):
-        _say(f"{figure.name}: {figure.value:.2f} {figure.unit}")
-        figures.append(figure)
+    figures: list[Figure] = []
+    try:
+        for figure in measure(release, plan):
+            _say(f"{figure.name}: {figure.value:.2f} {figure.unit}")
+            figures.append(figure)
+    except BaseException:
+        print(table(figures), file=sys.stderr)
+        raise
     about = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began, 1),
@@ -80,8 +84,9 @@ def installed(kubectl: Kubectl, helm: Helm, name: str | None) -> Iterator[Releas
     if name:
         yield Release(kubectl, helm, name, name)
         return
-    # Only the office that is to fall asleep does.
-    own = Release(kubectl, helm, NAME, NAME, values=("--set", "settings.idleTimeout=1h"))
+    # Only the office that is to fall asleep does, and as many begin as the plan has.
+    settings = ("--set", "settings.idleTimeout=1h,settings.admission.console.officesPerHour=10000")
+    own = Release(kubectl, helm, NAME, NAME, values=settings)
     _say("installing")
     own.install()
     try:

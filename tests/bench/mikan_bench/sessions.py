@@ -105,8 +105,6 @@ def _middle(runs: list[dict[str, float]]) -> dict[str, float]:
 
 async def _one(file: Path) -> dict[str, float]:
     """What one process measures of ours: milliseconds, and resident bytes at the highest."""
-    import resource
-
     from mikan_agent.clock import SystemClock
     from mikan_agent.confined import ConfinedDirectory
     from mikan_agent.messages import parse_message
@@ -126,11 +124,13 @@ async def _one(file: Path) -> dict[str, float]:
         await session.append_message(message)
         appends.append(time.perf_counter() - start)
     await session.close()
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {
         "open": (opened - began) * 1000,
         "context": (read - opened) * 1000,
         "append": statistics.median(appends) * 1000,
-        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        # Not what `getrusage` tells: that counts what the process was before it was this program.
+        "resident": int(status["VmHWM"].split()[0]) * 1024,
     }
 
 
