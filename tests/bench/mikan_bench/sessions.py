@@ -103,6 +103,12 @@ def _middle(runs: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
+def _peak() -> float:
+    """Bytes resident at most. Not what `getrusage` tells: that counts what the process was before this program."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) * 1024
+
+
 async def _one(file: Path) -> dict[str, float]:
     """What one process measures of ours: milliseconds, and resident bytes at the highest."""
     from mikan_agent.clock import SystemClock
@@ -124,13 +130,11 @@ async def _one(file: Path) -> dict[str, float]:
         await session.append_message(message)
         appends.append(time.perf_counter() - start)
     await session.close()
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {
         "open": (opened - began) * 1000,
         "context": (read - opened) * 1000,
         "append": statistics.median(appends) * 1000,
-        # Not what `getrusage` tells: that counts what the process was before it was this program.
-        "resident": int(status["VmHWM"].split()[0]) * 1024,
+        "resident": _peak(),
     }
 
 
