@@ -75,6 +75,9 @@ def test_a_skill_that_models_should_not_find_by_themselves_is_not_listed() -> No
         ("---\nname: &a x\ndescription: *a\n---\n", "aliases"),
         ("---\nname: !!python/object/apply:os.system [id]\ndescription: y\n---\n", "not YAML"),
         ("---\nname: x\ndescription: y\nz: " + "[" * 5_000 + "\n---\n", "not YAML"),
+        ('---\nname: x\ndescription: y\nz: !!int ""\n---\n', "not YAML"),
+        ('---\nname: x\ndescription: y\nz: !!bool "x"\n---\n', "not YAML"),
+        ('---\nname: x\ndescription: y\nz: !!timestamp "x"\n---\n', "not YAML"),
         ("---\n" + "a: b\n" * 5_000 + "---\n", "longer than"),
     ],
 )
