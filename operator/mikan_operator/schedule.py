@@ -94,9 +94,11 @@ def _is_over(meta: Meta, status: ScheduledEventStatus, scheduled: datetime) -> b
 
 
 def _first(ticks: "_Ticks", meta: Meta, status: ScheduledEventStatus, now: datetime) -> datetime:
-    """The first tick that has not been dealt with: what the status says, for as long as the schedule has it."""
+    """The first tick that has not been dealt with: what the status says, and of a changed event if it is due by now and
+    still in the schedule. What was to come is another thing: a new schedule may have earlier ticks."""
     known = status.next_fire_time
-    if known is not None and (status.observed_generation == meta.generation or ticks.has(known)):
+    unchanged = status.observed_generation == meta.generation
+    if known is not None and (unchanged or (known <= now and ticks.has(known))):
         return known
     return ticks.after(meta.created if status.observed_generation is None else now)
 
@@ -154,7 +156,9 @@ def _ticks(expression: str, zone: str, moment: datetime) -> Iterator[datetime]:
     except (ValueError, CronSimError) as error:
         raise InvalidSchedule(f"{expression!r} in {zone!r}: {error}") from None
     for tick in found:
-        yield tick.astimezone(UTC)
+        # Begun in the second hour of two, cronsim gives times of the first one.
+        if tick > moment:
+            yield tick.astimezone(UTC)
 
 
 def _instant(at: str) -> datetime:

@@ -121,6 +121,21 @@ def test_another_text_keeps_the_next_tick_and_another_schedule_counts_from_now()
     assert timing(periodic("0 8 * * *", "UTC"), changed, known, now) == Waits(at("2026-03-03T08:00Z"))
 
 
+def test_another_schedule_counts_from_now_though_it_has_the_next_tick_of_the_old_one() -> None:
+    changed = dataclasses.replace(META, generation=2)
+    yearly, now = knowing(at("2027-01-01T09:00Z")), at("2026-03-02T10:00Z")
+    assert timing(periodic("0 9 * * *", "UTC"), changed, yearly, now) == Waits(at("2026-03-03T09:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first"), [("30 2 * * *", "2026-10-26T01:30Z"), ("30 2-3 * * *", "2026-10-25T02:30Z")]
+)
+def test_an_event_made_in_the_hour_that_comes_twice_is_not_due_at_a_time_before(schedule: str, first: str) -> None:
+    made = at("2026-10-25T01:10Z")  # 02:10 in Berlin, for the second time; the first 02:30 was at 00:30 UTC
+    meta = dataclasses.replace(META, created=made)
+    assert timing(periodic(schedule), meta, ScheduledEventStatus(), made) == Waits(at(first))
+
+
 def test_resuming_does_not_make_up_for_what_was_suspended() -> None:
     resumed = dataclasses.replace(META, generation=3)
     status = ScheduledEventStatus(observed_generation=2)
