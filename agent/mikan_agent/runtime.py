@@ -216,14 +216,23 @@ class Runtime:
             while lane.waiting:
                 run = lane.current = lane.waiting.popleft()
                 async with lane.turn:
-                    run.task = asyncio.create_task(self._carry_out(lane, run))
-                    await asyncio.wait({run.task})
+                    await self._supervise(lane, run)
                 lane.current = None
                 lane.used = self._clock.monotonic()
         finally:
             lane.worker = None
             async with self._idle:
                 self._idle.notify_all()
+
+    async def _supervise(self, lane: _Lane, run: ActiveRun) -> None:
+        """Have a run done in a task of its own, which a cut cancels."""
+        if run.cut is None:
+            run.task = asyncio.create_task(self._carry_out(lane, run))
+            await asyncio.wait({run.task})
+        if run.cut is not None and run.phase is Phase.WAITING:
+            # It was cut while it waited for its turn, or before its task's first step: no code of it has run.
+            run.phase = Phase.OVER
+            await run.responder.emit(_cut_before_it_began(run))
 
     async def _carry_out(self, lane: _Lane, run: ActiveRun) -> None:
         try:

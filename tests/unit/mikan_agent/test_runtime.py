@@ -40,6 +40,8 @@ class Runners:
         self.notes: list[str] = []
         self.gate = asyncio.Event()
         self.fault: Exception | None = None
+        self.resetting = asyncio.Event()
+        self.resetting.set()
 
     async def open(self, key: SessionKey) -> Runner:
         if self.fault is not None:
@@ -51,6 +53,7 @@ class Runners:
         return True
 
     async def reset(self, key: SessionKey, log_number: int) -> str:
+        await self.resetting.wait()
         self.notes.append(f"reset {key}")
         return "new.jsonl"
 
@@ -169,3 +172,36 @@ async def test_a_run_that_was_handed_back_may_come_again_and_one_that_is_over_ma
     scene.runtime.deliver(run_request(run_id="r2"))
     assert scene.runtime.run_ids == ("r2",)
     await settle()
+
+
+async def test_a_run_that_is_cut_before_its_first_step_still_ends(scene: Scene) -> None:
+    scene.runtime.deliver(run_request(run_id="r1"))
+    await asyncio.sleep(0)  # its task is made, and has not begun
+    scene.runtime.stop("r1")
+    scene.runtime.deliver(run_request(run_id="r2"))
+    scene.runners.gate.set()
+    await settle()
+    assert scene.operations() == [("r1", RunFinished(outcome=RunOutcome.STOPPED)), ("r2", DONE)]
+    assert scene.runners.notes == ["open room", "run r2"]
+
+
+async def test_a_drain_before_a_run_takes_its_first_step_hands_it_back(scene: Scene) -> None:
+    scene.runtime.deliver(run_request(run_id="r1"))
+    await asyncio.sleep(0)
+    scene.runtime.drain()
+    await settle()
+    assert scene.operations() == [("r1", RunFinished(outcome=RunOutcome.HANDED_BACK))]
+
+
+async def test_a_run_that_is_cut_while_a_reset_has_its_session_never_begins(scene: Scene) -> None:
+    scene.runners.resetting.clear()
+    reset = asyncio.create_task(scene.runtime.reset(SessionKey("room")))
+    await settle()
+    scene.runtime.deliver(run_request(run_id="r1"))
+    await settle()
+    scene.runtime.stop("r1")
+    scene.runners.resetting.set()
+    await reset
+    await settle()
+    assert scene.operations() == [("r1", RunFinished(outcome=RunOutcome.STOPPED))]
+    assert scene.runners.notes == ["reset room"]
