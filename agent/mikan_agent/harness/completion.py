@@ -5,6 +5,7 @@ tool call, told to the model as its result; the rest of the answer stands.
 """
 
 import json
+import math
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,7 @@ class _Function(_Open):
 class _CallPart(_Open):
     index: int | None = None
     id: str | None = None
-    function: _Function = _Function()
+    function: _Function | None = None
 
 
 class _Delta(_Open):
@@ -49,7 +50,7 @@ class _Delta(_Open):
 
 
 class _Choice(_Open):
-    delta: _Delta = _Delta()
+    delta: _Delta | None = None
     finish_reason: str | None = None
 
 
@@ -58,15 +59,15 @@ class _PromptDetails(_Open):
 
 
 class _Usage(_Open):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: _PromptDetails | None = None
     cost_usd: float | None = None
     cost: float | None = None
 
 
 class _Chunk(_Open):
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: dict[str, Any] | str | None = None
 
@@ -93,7 +94,9 @@ class Completion:
         self._model, self._on_text, self._timestamp = model, on_text, timestamp
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        self._by_index: dict[int | None, _Call] = {}
+        """The call that the next piece with this number belongs to."""
         self._usage = Usage()
         self._finish: str | None = None
         self.faults: dict[str, str] = {}
@@ -124,8 +127,9 @@ class Completion:
             raise StreamedError(chunk.error if isinstance(chunk.error, dict) else {"message": chunk.error})
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
-        for choice in chunk.choices[:1]:
-            self._take(choice.delta)
+        for choice in (chunk.choices or ())[:1]:
+            if choice.delta is not None:
+                self._take(choice.delta)
             self._finish = choice.finish_reason or self._finish
 
     def _take(self, delta: _Delta) -> None:
@@ -137,19 +141,21 @@ class Completion:
         for part in delta.tool_calls or ():
             call = self._call(part)
             call.id = call.id or part.id or ""
-            call.name = call.name or part.function.name or ""
-            call.arguments.append(part.function.arguments or "")
+            if part.function is not None:
+                call.name = call.name or part.function.name or ""
+                call.arguments.append(part.function.arguments or "")
 
     def _call(self, part: _CallPart) -> _Call:
-        # Some servers number no parts; then one that brings an id begins a new call.
-        index = part.index
-        if index is None:
-            last = max(self._calls, default=-1)
-            new = part.id is not None and (last < 0 or self._calls[last].id != part.id)
-            index = last + 1 if new or last < 0 else last
-        if index not in self._calls and len(self._calls) >= MAX_TOOL_CALLS:
-            raise ModelUnreachable(f"the model asked for more than {MAX_TOOL_CALLS} tool calls at once")
-        return self._calls.setdefault(index, _Call())
+        # Some servers number no parts; then one that brings an id begins a new call. Others give all one number; then
+        # one that brings another id and a name does. An id alone begins none: some make a new one for each piece.
+        open_call = self._by_index.get(part.index)
+        named = part.index is None or (part.function is not None and part.function.name)
+        if open_call is None or (part.id and named and open_call.id and open_call.id != part.id):
+            if len(self._calls) >= MAX_TOOL_CALLS:
+                raise ModelUnreachable(f"the model asked for more than {MAX_TOOL_CALLS} tool calls at once")
+            open_call = self._by_index[part.index] = _Call()
+            self._calls.append(open_call)
+        return open_call
 
     def message(self, stop_reason: StopReason | None = None, error: str | None = None) -> AssistantMessage:
         """The answer so far; tool calls only where it is complete, since half a call must never run."""
@@ -179,21 +185,35 @@ class Completion:
     def _tool_calls(self) -> list[ToolCall]:
         calls: list[ToolCall] = []
         seen: set[str] = set()
-        for _, call in sorted(self._calls.items()):
+        for call in self._calls:
             identity = (
                 call.id if 0 < len(call.id) <= MAX_CALL_ID and call.id not in seen else f"call_{secrets.token_hex(8)}"
             )
             seen.add(identity)
             arguments, fault = _arguments("".join(call.arguments))
+            try:
+                made = ToolCall(id=identity, name=call.name, arguments=arguments)
+            except ValidationError:
+                made, fault = ToolCall(id=identity, name=call.name), "The arguments are nested too deeply."
             if fault:
                 self.faults[identity] = fault
-            calls.append(ToolCall(id=identity, name=call.name, arguments=arguments))
+            calls.append(made)
         return calls
+
+
+def _finite(text: str) -> float:
+    """A number that JSON, and so a session, can carry; Python also reads NaN, Infinity and 1e999."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:40]} is no number that JSON can carry")
+    return value
+
+
+_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 
 
 def _arguments(text: str) -> tuple[dict[str, Any], str]:
     try:
-        value = json.loads(text or "{}")
+        value = _decoder.decode(text or "{}")
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
         return {}, f"The arguments are not valid JSON ({reason}). Send the call again, complete. Received: {text[:500]}"
@@ -213,12 +233,13 @@ def _encodable(value: object) -> bool:
 
 
 def _usage(usage: _Usage) -> Usage:
+    prompt, output = usage.prompt_tokens or 0, usage.completion_tokens or 0
     cached = (usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None) or 0
     price = usage.cost_usd if usage.cost_usd is not None else usage.cost or 0.0
     return Usage(
-        input=max(usage.prompt_tokens - cached, 0),
-        output=usage.completion_tokens,
+        input=max(prompt - cached, 0),
+        output=output,
         cache_read=cached,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        total_tokens=prompt + output,
         cost=Cost(total=price),
     )

@@ -55,6 +55,46 @@ def test_calls_without_numbers_are_told_apart_by_their_ids() -> None:
     assert [(c.id, c.arguments) for c in result.message().tool_calls] == [("x", {"a": 1}), ("y", {})]
 
 
+def test_calls_that_all_have_one_number_are_told_apart_by_id_and_name() -> None:
+    result, _ = completion(call(0, '{"a":', "x", "f"), call(0, "1}"), call(0, '{"b":', "y", "g"), call(0, "2}"))
+    assert result.message().tool_calls == [
+        ToolCall(id="x", name="f", arguments={"a": 1}),
+        ToolCall(id="y", name="g", arguments={"b": 2}),
+    ]
+
+
+def test_a_call_whose_pieces_each_bring_another_id_stays_one() -> None:
+    result, _ = completion(call(0, '{"a":', "x", "f"), call(0, "1", "y"), call(0, "}", "z"), call(1, "{}", "w", "g"))
+    assert [(c.id, c.name, c.arguments) for c in result.message().tool_calls] == [
+        ("x", "f", {"a": 1}),
+        ("w", "g", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"choices": null}',
+        '{"choices": [{"delta": null, "finish_reason": null}]}',
+        '{"choices": [{"delta": {"tool_calls": null}}]}',
+        '{"choices": [], "usage": {"prompt_tokens": null, "completion_tokens": null}}',
+    ],
+)
+def test_fields_that_are_null_say_nothing(data: str) -> None:
+    result, told = completion({"content": "x"})
+    result.feed(data)
+    assert told == ["x"]
+    assert result.usage == Usage()
+    assert result.message().content == [TextContent(text="x")]
+
+
+def test_a_piece_of_a_call_without_its_function_adds_nothing() -> None:
+    result, _ = completion(
+        {"tool_calls": [{"index": 0, "id": "a", "function": None}]}, call(0, '{"a": 1}', name="f"), finish="tool_calls"
+    )
+    assert result.message().tool_calls == [ToolCall(id="a", name="f", arguments={"a": 1})]
+
+
 def test_missing_and_doubled_ids_are_replaced() -> None:
     result, _ = completion(call(0, "{}", "same", "f"), call(1, "{}", "same", "f"), call(2, "{}", None, "f"))
     ids = [c.id for c in result.message().tool_calls]
@@ -63,7 +103,13 @@ def test_missing_and_doubled_ids_are_replaced() -> None:
     assert all(ids)
 
 
-@pytest.mark.parametrize("arguments", ['{"a": ', "[]", "3", '"x"', "[" * 100_000])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"a": ', "[]", "3", '"x"', "[" * 100_000,
+        '{"a": NaN}', '{"a": -Infinity}', '{"a": [1e999]}', '{"a": ' + "[" * 600 + "]" * 600 + "}",
+    ],
+)  # fmt: skip
 def test_arguments_that_are_no_object_are_a_fault_of_that_call_alone(arguments: str) -> None:
     result, _ = completion(call(0, arguments, "bad", "f"), call(1, "{}", "good", "f"))
     message = result.message()
