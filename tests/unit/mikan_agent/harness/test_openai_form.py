@@ -1,3 +1,7 @@
+import re
+
+import pytest
+
 from mikan_agent.harness.openai_form import build_messages
 from mikan_agent.messages import (
     AssistantMessage,
@@ -69,3 +73,38 @@ def test_what_no_model_should_read_is_left_out() -> None:
         UnknownMessage(role="newer"),
     ]
     assert build_messages(hidden) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("bash", "bash"), ("", "unknown"), ("bash<|channel|>json", "bash__channel__json"), ("x" * 90, "x" * 64)],
+)
+def test_a_name_that_no_tool_can_have_is_sent_as_one_that_servers_accept(name: str, sent: str) -> None:
+    form = build_messages([AssistantMessage(content=[ToolCall(id="a", name=name)])])
+    assert form[0]["tool_calls"][0]["function"]["name"] == sent
+
+
+@pytest.mark.parametrize("call_id", ["call_" + "x" * 36, "call_1|fc_2", "call.1", "ä"])
+def test_an_id_that_some_servers_refuse_is_sent_as_a_short_one_with_its_result(call_id: str) -> None:
+    call, other = ToolCall(id=call_id, name="bash"), ToolCall(id=f"{call_id}?", name="bash")
+    result = ToolResultMessage(tool_call_id=call_id, tool_name="bash", content=[TextContent(text="x")])
+    form = build_messages([AssistantMessage(content=[call, other]), result])
+    first, second = (c["id"] for c in form[0]["tool_calls"])
+    assert re.fullmatch("call_[0-9a-f]{20}", first)
+    assert second != first
+    assert form[1]["tool_call_id"] == first
+    assert build_messages([result]) == [form[1]]
+
+
+def test_text_that_is_blank_is_never_sent_as_text() -> None:
+    form = build_messages(
+        [
+            UserMessage(content=" ", timestamp=1),
+            AssistantMessage(content=[TextContent(text="\n\n"), ToolCall(id="a", name="bash")]),
+            ToolResultMessage(tool_call_id="a", tool_name="bash", content=[TextContent(text=" \n")]),
+            AssistantMessage(content=[TextContent(text="\n")]),
+            UserMessage(content=[TextContent(text=""), IMAGE], timestamp=2),
+            UserMessage(content=[TextContent(text="")], timestamp=3),
+        ]
+    )
+    assert [message["content"] for message in form] == ["(no text)", None, "(no output)", [IMAGE_PART], "(no text)"]
