@@ -1,6 +1,10 @@
 """Checks an answer against the schema that was asked for: exactly JSON, never dug out of prose."""
 
+import asyncio
 import json
+import math
+import sys
+from contextlib import suppress
 from typing import Any
 
 from pydantic import JsonValue
@@ -9,6 +13,9 @@ from mikan_agent.exceptions import AgentError
 
 MAX_SCHEMA = 64 * 1024
 """Bytes of a schema as JSON."""
+SECONDS = 10.0
+"""For one look at a schema."""
+_COMMAND = (sys.executable, "-P", "-m", "mikan_agent.subagents.schema_check")
 
 
 class InvalidOutput(AgentError):
@@ -20,43 +27,72 @@ class InvalidSchema(AgentError):
 
 
 class OutputCheck:
-    """A schema, ready to check answers. Blocking: a schema may be slow."""
+    """A schema, ready to check answers. A process of its own applies it, for a bounded time."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         """
         Raises:
-            InvalidSchema: no valid JSON Schema, or too long.
+            InvalidSchema: too long.
         """
-        import jsonschema  # only those who ask for a schema pay for it
-        import referencing
-
         if len(json.dumps(schema)) > MAX_SCHEMA:
             raise InvalidSchema(f"the schema is longer than {MAX_SCHEMA} bytes")
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-        try:
-            kind.check_schema(schema)
-        except jsonschema.SchemaError as error:
-            raise InvalidSchema(f"the schema is not valid at {error.json_path}: {error.message[:300]}") from None
+        self._schema = schema
         self.text = json.dumps(schema, ensure_ascii=False)
         """The schema, for the prompt."""
-        # An empty registry: nothing that a schema refers to is ever fetched.
-        self._validator = kind(schema, registry=referencing.Registry())
 
-    def read(self, answer: str) -> JsonValue:
+    async def look(self) -> None:
+        """See whether the schema can be used.
+
+        Raises:
+            InvalidSchema: no valid JSON Schema.
+        """
+        if fault := (await _applied({"schema": self._schema})).get("schemaFault"):
+            raise InvalidSchema(fault)
+
+    async def read(self, answer: str) -> JsonValue:
         """The answer as JSON.
 
         Raises:
             InvalidOutput
         """
         try:
-            value: JsonValue = json.loads(answer)
+            value: JsonValue = json.loads(answer, parse_float=_finite, parse_constant=_refused)
+            json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise InvalidOutput(f"the answer is not JSON alone: {error}") from None
-        try:
-            fault = next(iter(self._validator.iter_errors(value)), None)
-        except Exception as error:  # noqa: BLE001
-            # A reference that leads nowhere, and whatever else a stranger's schema makes the library raise.
-            raise InvalidOutput(f"the schema could not be applied: {type(error).__name__}") from None
-        if fault is not None:
-            raise InvalidOutput(f"the answer does not fit the schema at {fault.json_path}: {fault.message[:300]}")
+        for fault in (await _applied({"schema": self._schema, "value": value})).values():
+            raise InvalidOutput(fault)
         return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return value
+
+
+def _refused(text: str) -> None:
+    raise ValueError(f"{text} is no JSON value")
+
+
+async def _applied(asked: dict[str, Any]) -> dict[str, str]:
+    """What `mikan_agent.subagents.schema_check` says."""
+    process = await asyncio.create_subprocess_exec(
+        *_COMMAND, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            out, _ = await process.communicate(json.dumps(asked).encode())
+    except TimeoutError:
+        out = b""
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        fault = f"the schema could not be applied within {SECONDS:g} s"
+        return {"schemaFault" if "value" not in asked else "valueFault": fault}
+    said: dict[str, str] = json.loads(out)
+    return said

@@ -110,7 +110,9 @@ class Subagents:
         if profile is None:
             raise Refused(f"there is no profile {request.profile[:80]!r}. There are:\n{profiles.index()}")
         try:
-            check = await asyncio.to_thread(OutputCheck, request.output_schema) if request.output_schema else None
+            check = OutputCheck(request.output_schema) if request.output_schema else None
+            if check is not None:
+                await check.look()
         except InvalidSchema as error:
             raise Refused(str(error)) from None
         tools = _granted(profile, request, parent.toolbox)
@@ -232,7 +234,7 @@ class _Work:
         if self._check is None:
             return self.result(SubagentStatus.COMPLETED)
         try:
-            output = await asyncio.to_thread(self._check.read, message.text)
+            output = await self._check.read(message.text)
         except InvalidOutput as error:
             return self.result(SubagentStatus.INVALID_OUTPUT, error=str(error))
         return replace(self.result(SubagentStatus.COMPLETED), output=output)
