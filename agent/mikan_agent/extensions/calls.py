@@ -18,6 +18,9 @@ from typing import Any
 
 from mikan_agent.extensions.exceptions import Ended, StillRunning, TookTooLong
 
+GRACE = 1.0
+"""Seconds that a function has to clean up when its call is cancelled, where it has no limit of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -39,8 +42,13 @@ class Caller:
         self._in_thread: asyncio.Future[Any] | None = None
         self._abandoned: set[asyncio.Task[Any]] = set()
 
-    async def call(self, function: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+    async def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None) -> Any:
         """Call a function, plain or coroutine, and return its result.
+
+        Args:
+            function: the extension's.
+            arguments: for it.
+            seconds: that it has; ``None`` leaves it to whoever cancels this call, which waits `GRACE` for its end.
 
         Raises:
             TookTooLong: it did not end in time; a coroutine is cancelled and not waited for.
@@ -53,6 +61,8 @@ class Caller:
             done, _ = await asyncio.wait({task}, timeout=seconds)
         except asyncio.CancelledError:
             self._abandon(task)
+            if seconds is None:
+                await asyncio.wait({task}, timeout=GRACE)
             raise
         if not done:
             self._abandon(task)
@@ -79,7 +89,9 @@ class Caller:
         try:
             result = function(*arguments) if is_async(function) else await self._plain(function, arguments)
             return await result if inspect.isawaitable(result) else result
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (Exception, asyncio.CancelledError):
+            raise
+        except BaseException as error:  # noqa: BLE001  nothing of an extension ends the process
             raise Ended(f"raised {type(error).__name__}") from None
 
     async def _plain(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -106,6 +118,8 @@ class _Job:
     def run(self) -> None:
         try:
             value = self.context.run(self.function, *self.arguments)
+        except StopIteration:  # which no future takes
+            self._tell(self.result.set_exception, Ended("raised StopIteration"))
         except Exception as error:  # noqa: BLE001  for whoever waits to deal with
             self._tell(self.result.set_exception, error)
         except BaseException as error:  # noqa: BLE001  likewise; nothing of an extension ends the process

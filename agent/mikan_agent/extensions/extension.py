@@ -45,6 +45,6 @@ class Extension:
         """An extension whose package's Secret is below ``secrets``."""
         return cls(slug, package, Secrets(secrets / package), limits)
 
-    async def call(self, function: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+    async def call(self, function: Callable[..., Any], *arguments: Any, seconds: float | None) -> Any:
         """Call a function of its; see `Caller.call`."""
         return await self.caller.call(function, *arguments, seconds=seconds)

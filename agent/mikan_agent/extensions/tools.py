@@ -1,6 +1,5 @@
 """Tools that extensions bring, as the toolbox sees them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,7 +29,7 @@ class _Described:
         """One line for the status of this call."""
         return one_line(arguments.label or self.name)
 
-    async def _output(self, answer: Callable[[], Answer]) -> ToolOutput:
+    async def _output(self, function: Callable[..., Answer], *arguments: object) -> ToolOutput:
         """What the extension's function gives. How long it may take is for the run's budget and ``stop`` to say.
 
         Raises:
@@ -38,10 +37,10 @@ class _Described:
             ExecutorError, TransferFailed: of the sandbox and the gateway, as they are.
         """
         try:
-            return _checked(await answer())
-        except (ToolError, ExecutorError, TransferFailed, asyncio.CancelledError):
+            return _checked(await self.extension.call(function, *arguments, seconds=None))
+        except (ToolError, ExecutorError, TransferFailed):
             raise
-        except BaseException as error:  # noqa: BLE001  an extension breaks nothing else
+        except Exception as error:  # noqa: BLE001  an extension breaks nothing else
             self.extension.log.failed(f"tool {self.name}", error)
             raise ToolError(
                 f"The tool broke: an error of the extension {self.extension.slug}. The agent's log has the details."
@@ -56,7 +55,7 @@ class HostExtensionTool(_Described, HostTool):
 
     async def answer(self, arguments: ToolArguments) -> ToolOutput:
         """Run the extension's function."""
-        return await self._output(lambda: self.function(arguments))
+        return await self._output(self.function, arguments)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class SandboxExtensionTool(_Described):
 
     async def run(self, arguments: ToolArguments, context: ToolContext) -> ToolOutput:
         """Run the extension's function."""
-        return await self._output(lambda: self.function(arguments, context))
+        return await self._output(self.function, arguments, context)
 
 
 ExtensionTool: TypeAlias = HostExtensionTool | SandboxExtensionTool

@@ -15,7 +15,7 @@ from mikan_agent.messages import AssistantMessage, ToolResultMessage, UserMessag
 from mikan_api.layout import Office, Workspace
 from mikan_api.responder import Diagnostic, ReplaceResponse, Respond, RunFinished, RunOutcome, RunStarted, ToolStatus
 from mikan_api.session_keys import parse_session_key
-from mikan_api.wire import Reset
+from mikan_api.wire import Reset, Stop
 
 from .conftest import OpenStage, Stage
 
@@ -219,6 +219,60 @@ async def test_an_extension_that_breaks_everywhere_breaks_no_run(stage: OpenStag
         assert operations[0] == RunStarted()
         assert Respond(text="done") in operations
         assert isinstance((await s.session())[-1], AssistantMessage)
+
+
+TOOL_THAT_CANCELS_ITSELF = """
+    import asyncio
+    from mikan_agent.extensions.api import ToolArguments
+
+    async def run(arguments):
+        task = asyncio.create_task(asyncio.sleep(60))
+        task.cancel()
+        await task
+
+    def activate(api):
+        api.register_tool("look", "Looks.", ToolArguments, run)
+"""
+
+
+async def test_a_tool_that_cancels_itself_is_a_tool_that_broke(stage: OpenStage, packages: Packages) -> None:
+    packages.write("bad", TOOL_THAT_CANCELS_ITSELF)
+    async with stage(Answer([Call("look", {})]), say("done"), make_extensions=packages.make) as s:
+        operations = await run(s, "go")
+        assert Respond(text="done") in operations
+        (result,) = [message for message in await s.session() if isinstance(message, ToolResultMessage)]
+        assert result.is_error
+        assert "The tool broke: an error of the extension bad." in str(result.content)
+
+
+TOOL_THAT_WILL_NOT_END = """
+    import asyncio
+    from mikan_agent.extensions.api import ToolArguments
+
+    async def run(arguments):
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if DISPOSED:
+                    raise
+
+    DISPOSED = []
+
+    def activate(api):
+        api.register_tool("look", "Looks.", ToolArguments, run)
+        api.on_dispose(lambda: DISPOSED.append(1))
+"""
+
+
+async def test_a_tool_that_will_not_end_keeps_no_run_from_being_stopped(stage: OpenStage, packages: Packages) -> None:
+    packages.write("bad", TOOL_THAT_WILL_NOT_END)
+    async with stage(Answer([Call("look", {})]), make_extensions=packages.make) as s:
+        await s.gateway.deliver(run_request("go", "r1"))
+        await s.gateway.until(lambda: any(isinstance(one, ToolStatus) for one in s.gateway.operations("r1")))
+        await s.gateway.send(Stop(run_id="r1"))
+        finished = await s.gateway.finished("r1")
+        assert finished.outcome is RunOutcome.STOPPED
 
 
 async def test_a_new_session_has_fresh_code_and_the_old_is_disposed_of(stage: OpenStage, packages: Packages) -> None:

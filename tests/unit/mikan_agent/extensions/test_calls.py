@@ -77,6 +77,20 @@ async def test_nothing_ends_the_process_or_the_callers_task(caller: Caller) -> N
     assert await caller.call(add, 1, 1, seconds=LONG) == 2
 
 
+async def test_whatever_is_raised_is_an_error_of_this_call_and_the_next_one_is_made(caller: Caller) -> None:
+    class Harsh(BaseException):
+        pass
+
+    async def harsh() -> None:
+        raise Harsh
+
+    with pytest.raises(Ended, match="raised Harsh"):
+        await caller.call(harsh, seconds=LONG)
+    with pytest.raises(Ended, match="raised StopIteration"):
+        await caller.call(lambda: next(iter(())), seconds=LONG)
+    assert await caller.call(lambda: 1, seconds=LONG) == 1
+
+
 async def test_a_coroutine_that_hangs_is_cancelled_and_not_waited_for(caller: Caller) -> None:
     cancelled, ended = asyncio.Event(), asyncio.Event()
 
