@@ -62,8 +62,7 @@ class Turn:
         while True:
             completion = await self._ask()
             message = completion.message()
-            await settled(self._session.append_message(message))
-            self._open = None
+            await settled(self._record_answer(message))
             self._responder.text.seal()
             self._check()
             await self._hooks.message_end(message, self._origin)
@@ -71,6 +70,10 @@ class Turn:
             await self._hooks.turn_end(message, results, self._origin)
             if not message.tool_calls:
                 return message
+
+    async def _record_answer(self, message: AssistantMessage) -> None:
+        await self._session.append_message(message)
+        self._open = None  # in one with the append, which a cut does not part: else `seal` would record it again
 
     def _check(self) -> None:
         """A cancellation that some library swallowed still ends the run."""
