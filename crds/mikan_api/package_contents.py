@@ -79,10 +79,10 @@ def discover(root: Path, slug: str) -> Contents:
             faults.append(f"{_shown(root, extension.entrypoint)}: the name {extension.slug} is taken")
         else:
             found[extension.slug] = extension
-    skills = list(_skills(root, root, None))
+    skills = list(_skills(root, root, None, faults))
     for extension in found.values():
         if extension.directory not in {None, root}:
-            skills += _skills(root, extension.directory, extension.slug)
+            skills += _skills(root, extension.directory, extension.slug, faults)
     if len(found) > MAX_EXTENSIONS:
         return Contents(faults=(f"more than {MAX_EXTENSIONS} extensions",))
     return Contents(tuple(found.values()), tuple(skills), tuple(faults))
@@ -91,14 +91,24 @@ def discover(root: Path, slug: str) -> Contents:
 def _each(root: Path, slug: str, faults: list[str]) -> Iterator[FoundExtension]:
     try:
         candidates = _candidates(root, slug)
-    except InvalidPackage as error:
-        faults.append(str(error))
+    except _UNUSABLE as error:
+        faults.append(_why(root, error))
         return
     for candidate in candidates:
         try:
             yield candidate.checked()
-        except InvalidPackage as error:
-            faults.append(str(error))
+        except _UNUSABLE as error:
+            faults.append(_why(root, error))
+
+
+_UNUSABLE = (InvalidPackage, OSError, ValueError, RuntimeError)
+"""Besides what is found out here: what may not be read, holds a NUL, or is a link to itself."""
+
+
+def _why(root: Path, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{_shown(root, Path(error.filename or root))}: {error.strerror}"
+    return str(error).replace(f"{root}/", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +178,15 @@ def _entrypoint_in(root: Path, directory: Path) -> Path | None:
     return next((_inside(root, directory / name) for name in ENTRYPOINTS if (directory / name).is_file()), None)
 
 
-def _skills(root: Path, directory: Path | None, extension: str | None) -> Iterator[FoundSkill]:
+def _skills(root: Path, directory: Path | None, extension: str | None, faults: list[str]) -> Iterator[FoundSkill]:
     folder = (directory or root) / "skills"
-    if not folder.is_dir():
-        return
-    for path in sorted(folder.iterdir()):
-        file = path / SKILL_FILE
-        if file.is_file() and file.resolve().is_relative_to(root):
-            yield FoundSkill(path.name, file, extension)
+    try:
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            file = path / SKILL_FILE
+            if file.is_file() and file.resolve().is_relative_to(root):
+                yield FoundSkill(path.name, file, extension)
+    except _UNUSABLE as error:
+        faults.append(_why(root, error))
 
 
 def _inside(root: Path, path: Path) -> Path:

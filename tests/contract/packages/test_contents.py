@@ -1,5 +1,6 @@
 """What a package holds is found without running it, and never outside of it."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,7 @@ def test_layouts(tmp_path: Path, files: dict[str, str], found: dict[str, str]) -
         ({"pyproject.toml": "x"}, "pyproject.toml: Expected '=' after a key in a key/value pair (at end of document)"),
         ({"pyproject.toml": '[tool.mikan]\nextensions = ["gone.py"]'}, "gone.py: not there"),
         ({"pyproject.toml": '[tool.mikan]\nextensions = ["../outside.py"]'}, "../outside.py: leads out of the package"),
+        ({"pyproject.toml": '[tool.mikan]\nextensions = ["a\\u0000b"]'}, "embedded null byte"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_told(tmp_path: Path, files: dict[str, str], fault: str) -> None:
@@ -94,6 +96,25 @@ def test_no_link_leads_out_of_the_package(tmp_path: Path) -> None:
     assert extensions(contents) == {"fine": "extensions/fine.py"}
     assert contents.faults == ("extensions/evil.py: leads out of the package",)
     assert [skill.name for skill in contents.skills] == ["fine"]
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    root = package(tmp_path, {"pyproject.toml": '[tool.mikan]\nextensions = ["x"]'})
+    (root / "x").symlink_to("x")
+
+    assert discover(root, "board").faults == ("Symlink loop from 'x'",)
+
+
+@pytest.mark.parametrize("folder", ["extensions", "skills"])
+def test_what_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    root = package(tmp_path, {f"{folder}/a/SKILL.md": "x"})
+
+    def refused(path: Path) -> None:  # the superuser, who may run the tests, is refused nothing
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+
+    assert discover(root, "board") == Contents(faults=(f"{folder}: Permission denied",))
 
 
 def test_a_project_file_that_leads_out_is_not_read(tmp_path: Path) -> None:
