@@ -328,9 +328,10 @@ class SessionRunner:
         return lambda request, progress: self._services.subagents.run(request, parent, progress)
 
     async def _answer(self, run: ActiveRun, message: AssistantMessage, turn: Turn) -> None:
+        run.responder.stop_streaming()
         text = run.responder.text.whole
-        if run.request.kind == "scheduled" and text.strip() == SILENT:
-            run.responder.stop_streaming()
+        # What was said before tool calls was on the way; the answer is the last message.
+        if run.request.kind == "scheduled" and message.text.strip() == SILENT:
             await run.responder.emit(DeleteResponse())
         elif text.strip():
             await run.responder.respond(text)

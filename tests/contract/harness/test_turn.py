@@ -1,5 +1,6 @@
 """What a run does from its message to its answer."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,24 @@ async def test_a_silent_scheduled_run_posts_nothing(stage: OpenStage) -> None:
         await s.gateway.finished("r1")
         assert s.gateway.operations("r1")[1:-1] == [DeleteResponse()]
         assert "scheduled event" in s.models.requests[0]["messages"][0]["content"]
+
+
+async def test_a_scheduled_run_that_worked_and_found_nothing_to_say_posts_nothing(stage: OpenStage) -> None:
+    look = Answer([Text("Let me look first."), Call("history", {"query": "build"})])
+    async with stage(look, say("[SILENT]")) as s:
+        await s.gateway.deliver(run_request(scheduled=True))
+        assert (await s.gateway.finished("r1")).outcome is RunOutcome.COMPLETED
+        operations = [o for o in s.gateway.operations("r1")[1:-1] if not isinstance(o, ToolStatus)]
+        assert operations == [DeleteResponse()]
+
+
+async def test_an_answer_of_white_space_alone_is_taken_back_and_not_shown_afterwards(stage: OpenStage) -> None:
+    async with stage(Answer([Text("\n"), Call("history", {"query": "x"})]), say(" ")) as s:
+        await s.gateway.deliver(run_request())
+        await s.gateway.finished("r1")
+        assert [type(o) for o in s.gateway.operations("r1")[-2:]] == [DeleteResponse, RunFinished]
+        pacing = [task for task in asyncio.all_tasks() if "_pace" in repr(task.get_coro())]
+        assert pacing == []
 
 
 async def test_silent_is_an_ordinary_word_in_an_answer_to_a_person(stage: OpenStage) -> None:
