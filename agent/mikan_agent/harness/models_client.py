@@ -7,9 +7,12 @@ whether a failure may be cured by a repeat (`ModelError.transient`); when to rep
 import asyncio
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -204,11 +207,18 @@ def _model_error(status: int, body: Mapping[str, Any], headers: Mapping[str, str
         transient = status >= 500 or (status == 0 and not code.startswith("invalid"))
         family = ModelOverloaded if transient else ModelRequestRefused
     message = mask(str(body.get("message") or ""))[:1000] or (f"HTTP {status}" if status else "an error in the stream")
-    return family(message, _seconds(headers.get("retry-after")))
+    return family(message, wait_asked_for(headers.get("retry-after"), datetime.now(UTC)))
 
 
-def _seconds(value: str | None) -> float | None:
-    try:
-        return max(float(value), 0.0) if value is not None else None
-    except ValueError:
+def wait_asked_for(value: str | None, now: datetime) -> float | None:
+    """Seconds of a ``retry-after``, which is a number of them or a date (RFC 9110, section 10.2.3)."""
+    if value is None:
         return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value).astimezone(UTC) - now).total_seconds()
+        except (ValueError, OverflowError):
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
