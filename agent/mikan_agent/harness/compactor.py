@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
 from mikan_agent.exceptions import ContextOverflow
-from mikan_agent.harness.compaction import CHARACTERS_PER_TOKEN, Cut, Limits, find_cut, portions, tokens_of
+from mikan_agent.harness.compaction import CHARACTERS_PER_TOKEN, Cut, Limits, find_cut, portions, quoted, tokens_of
 from mikan_agent.harness.settle import settled
 from mikan_agent.messages import Message
 from mikan_agent.sessions.session import Session
@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 MAX_PORTIONS = 16
 """Calls of one compaction."""
+MAX_HALVINGS = 3
+"""Times that the portions are made smaller for a model that finds them too long."""
 MAX_SUMMARY = 24_000
 """Characters that are kept of a summary."""
 
@@ -71,16 +73,39 @@ class Compactor:
 
     async def _summary(self, messages: Sequence[Message], cut: Cut, limits: Limits) -> str:
         overhead = (len(INSTRUCTIONS) + MAX_SUMMARY) // CHARACTERS_PER_TOKEN
-        told = list(portions(messages, max(limits.most - overhead, limits.most // 2)))
-        if len(told) > MAX_PORTIONS:
-            raise ContextOverflow(f"the conversation is more than {MAX_PORTIONS} times longer than the model can read")
-        summary = cut.previous
+        summary = await self._carried_on(messages, cut.previous, max(limits.most - overhead, limits.most // 2))
+        if not summary.strip():
+            raise ContextOverflow("the model gave no summary of the conversation")
+        asked = f"\n\n## The question that is being worked on, as it was put\n{cut.question}" if cut.question else ""
+        return summary + asked
+
+    async def _carried_on(self, messages: Sequence[Message], summary: str, tokens: int) -> str:
+        """The summary that stands for these messages too; empty: there is none.
+
+        Portions go by our own estimate. A model that finds one too long gets smaller ones, some times.
+        """
+        refusal: ContextOverflow | None = None
+        told: list[str] | None = None
+        tokens = min(tokens, sum(-(-len(quoted(message)) // CHARACTERS_PER_TOKEN) for message in messages))
+        for halvings in range(MAX_HALVINGS + 1):
+            before, told = told, list(portions(messages, tokens >> halvings))
+            if len(told) > MAX_PORTIONS:
+                raise ContextOverflow(
+                    f"the conversation is more than {MAX_PORTIONS} times longer than the model can read"
+                )
+            if told != before:
+                try:
+                    return await self._in_turn(told, summary)
+                except ContextOverflow as error:
+                    refusal = error
+        raise refusal or ContextOverflow("nothing can be summarised")
+
+    async def _in_turn(self, told: Sequence[str], summary: str) -> str:
         for portion in told:
             summary = (await self._summarise(_prompt(portion, summary)))[:MAX_SUMMARY]
             if not summary.strip():
-                raise ContextOverflow("the model gave no summary of the conversation")
-        asked = f"\n\n## The question that is being worked on, as it was put\n{cut.question}" if cut.question else ""
-        return summary + asked
+                break
+        return summary
 
 
 def _prompt(portion: str, summary: str) -> str:

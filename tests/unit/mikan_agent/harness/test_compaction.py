@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_peers.clock import VirtualClock
+from mikan_agent.exceptions import ContextOverflow
 from mikan_agent.harness.compaction import KEPT, RESERVE, Cut, Limits, Tally, find_cut, portions, quoted, tokens_of
+from mikan_agent.harness.compactor import INSTRUCTIONS, Compactor
 from mikan_agent.messages import (
     AssistantMessage,
     CompactionSummaryMessage,
@@ -17,6 +20,8 @@ from mikan_agent.messages import (
     Usage,
     UserMessage,
 )
+from mikan_agent.sessions.session import Session
+from mikan_agent.sessions.transient import transient_session
 
 PICTURE = ImageContent(data="AAAA", mime_type="image/png")
 
@@ -149,3 +154,51 @@ def test_long_output_is_quoted_by_its_ends() -> None:
     assert text.startswith("[bash] beginxxx")
     assert text.endswith("xxxend")
     assert "[… 3008 characters left out …]" in text
+
+
+class _Reader:
+    """Summarises as long as a prompt has no more than so many characters, and counts what it was asked."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.refused = 0
+        self.told: list[str] = []
+
+    async def summarise(self, prompt: str) -> str:
+        if len(prompt) - len(INSTRUCTIONS) > self._most:
+            self.refused += 1
+            raise ContextOverflow("too long")
+        self.told.append(prompt)
+        return f"summary {len(self.told)}"
+
+
+async def _talk(messages: int) -> Session:
+    session = transient_session(VirtualClock())
+    for number in range(messages):
+        await session.append_message(user(f"{number:03} " + "字" * 3_996))
+    return session
+
+
+async def test_what_a_model_finds_too_long_to_summarise_at_once_it_gets_in_smaller_portions() -> None:
+    session, reader = await _talk(60), _Reader(90_000)
+    await Compactor(session, reader.summarise).compact(60_000, Limits(128_000), "overflow")
+    assert reader.refused == 1
+    assert [sum(f"{n:03} 字" in prompt for prompt in reader.told) for n in range(40)] == [1] * 40
+    summary = session.context().messages[0]
+    assert isinstance(summary, CompactionSummaryMessage)
+    assert (summary.summary, summary.tokens_before) == (f"summary {len(reader.told)}", 60_000)
+
+
+async def test_a_model_that_can_summarise_nothing_is_not_asked_for_ever() -> None:
+    session, reader = await _talk(60), _Reader(0)
+    with pytest.raises(ContextOverflow, match="too long"):
+        await Compactor(session, reader.summarise).compact(60_000, Limits(128_000), "overflow")
+    assert reader.refused == 4
+    assert len(session.entries) == 60
+
+
+async def test_one_message_that_is_too_long_to_summarise_is_tried_once() -> None:
+    session, reader = await _talk(2), _Reader(0)
+    with pytest.raises(ContextOverflow, match="too long"):
+        await Compactor(session, reader.summarise).compact(2_000, Limits(128_000), "overflow")
+    assert reader.refused == 1
