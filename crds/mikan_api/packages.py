@@ -308,8 +308,8 @@ def with_source(sources: Sequence[str], source: PackageSource) -> tuple[str, ...
 
 
 def shown(text: str) -> str:
-    """A source as it was written, for messages: without what may be a password, and never long."""
-    return re.sub(r"//[^/]*@", "//***@", text)[:MAX_SOURCE]
+    """A source as it was written, for messages: without what may be a password or a token, and never long."""
+    return re.sub(r"//([^/]*|[^@]*:[^@]*)@", "//***@", text.partition("?")[0])[:MAX_SOURCE]
 
 
 def identity_of(text: str) -> str | None:

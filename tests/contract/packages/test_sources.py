@@ -254,6 +254,8 @@ def test_one_broken_source_takes_no_other_with_it_and_shows_no_password() -> Non
     assert active == ["global github:acme/board"]
     assert faults == ("https://***@git.test/a.git: a package source holds no user name or password",)
     assert shown("https://a@b:c@git.test/x") == "https://***@git.test/x"
+    assert shown("https://user:hunter/2@git.test/x") == "https://***@git.test/x"
+    assert shown("https://git.test/x.git?token=hunter2") == "https://git.test/x.git"
 
 
 def test_the_order_of_scopes_is_known_to_every_package() -> None:
