@@ -136,6 +136,8 @@ class Schedules:
 
     async def _change(self, known: Manifest, office: OfficeRecord, put: PutEvent) -> Manifest:
         wanted = _spec(put, office)
+        if wanted["text"] == known["spec"]["text"][:MAX_TEXT_LISTED]:
+            wanted["text"] = known["spec"]["text"]  # put back as it was listed: it is not to change
         if {key: value for key, value in known["spec"].items() if key != "suspend"} == wanted:
             return known
         # Fields of another type of event go; what an admin set besides stays.

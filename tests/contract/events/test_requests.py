@@ -242,6 +242,19 @@ async def test_an_event_is_changed_and_deleted_by_its_name(gateway: EventGateway
     assert gateway.objects.objects == {}
 
 
+async def test_a_long_text_is_listed_in_part_and_stays_whole_when_the_rest_is_changed(
+    gateway: EventGateway, client: Client
+) -> None:
+    long = "Look at this: " + "x" * 5_000
+    await client.schedules.upsert("weather", "daily", DAILY.model_copy(update={"text": long}))
+    [known] = await client.schedules.list("weather")
+    assert known.event.text == long[:2_000]
+    weekly = PeriodicEvent(conversation_id="C1", text=known.event.text, schedule="0 9 * * 1", timezone="Europe/Berlin")
+    await client.schedules.upsert("weather", "daily", weekly)
+    spec = gateway.objects.objects[f"{PREFIX}.weather.daily"]["spec"]
+    assert (spec["schedule"], spec["text"]) == ("0 9 * * 1", long)
+
+
 async def test_the_same_request_again_makes_no_second_event_and_no_error(gateway: EventGateway) -> None:
     params = {"name": "daily", "event": DAILY.to_json_dict(), "must": "be-new"}
     for _ in range(2):
