@@ -28,6 +28,12 @@ class SubagentRequest:
     max_cost_usd: float | None = None
     max_duration: timedelta | None = None
 
+    @property
+    def caps_are_positive(self) -> bool:
+        """Whether each cap, if it is there, lets anything be done."""
+        seconds = None if self.max_duration is None else self.max_duration.total_seconds()
+        return all(cap is None or cap > 0 for cap in (self.max_turns, self.max_cost_usd, seconds))
+
     def prompt(self) -> str:
         """The task as the subagent reads it."""
         if self.input is None:

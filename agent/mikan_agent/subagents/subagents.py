@@ -103,6 +103,8 @@ class Subagents:
             raise Refused("a subagent can't start another one")
         if not request.task.strip():
             raise Refused("the task is empty")
+        if not request.caps_are_positive:
+            raise Refused("a cap is more than zero")
         if len(request.prompt()) > MAX_TASK:
             raise Refused(f"the task with its input is longer than {MAX_TASK} characters")
         profiles = await self._profiles()

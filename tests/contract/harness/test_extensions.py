@@ -329,3 +329,24 @@ async def test_a_subagent_is_run_for_the_run_under_way(stage: OpenStage, package
         operations = await run(s, "/sort no ETA yet")
         assert operations[0] == Respond(text="completed: True 0.001")
         assert '"text": "no ETA yet"' in s.models.requests[0]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("cap", ["max_turns=0", "max_cost_usd=-1.0", "max_duration=timedelta(0)"])
+async def test_a_subagent_that_may_do_nothing_is_refused_as_a_result(
+    stage: OpenStage, packages: Packages, cap: str
+) -> None:
+    packages.write(
+        "sorter",
+        f"""
+        from datetime import timedelta
+
+        def activate(api):
+            async def sort(call):
+                result = await api.subagent.run("Is it stuck?", {cap})
+                return f"{{result.status}}: {{result.error}}"
+            api.register_command("sort", "d", sort)
+        """,
+    )
+    async with stage(make_extensions=packages.make) as s:
+        operations = await run(s, "/sort")
+        assert operations[0] == Respond(text="failed: a cap is more than zero")
