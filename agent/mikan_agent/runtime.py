@@ -208,8 +208,13 @@ class Runtime:
 
     async def _close(self, lane: _Lane) -> None:
         runner, lane.runner = lane.runner, None
-        if runner is not None:
+        if runner is None:
+            return
+        try:
             await runner.close()
+        except Exception:
+            # A full disk, say: that must not end the eviction, and with it this process and all that runs in it.
+            logger.exception("a session was not closed well", extra={"session": lane.key})
 
     async def _work(self, lane: _Lane) -> None:
         try:

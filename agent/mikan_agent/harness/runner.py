@@ -167,9 +167,11 @@ class SessionRunner:
 
     async def close(self) -> None:
         """Let go of the session file and the extensions."""
-        if self._extensions is not None:
-            await self._extensions.close()
-        await self._session.close()
+        try:
+            if self._extensions is not None:
+                await self._extensions.close()
+        finally:
+            await self._session.close()
 
     def _went_on(self, run: ActiveRun) -> bool:
         """Whether an earlier process, which has died, did more of a run than record its message."""

@@ -31,6 +31,8 @@ class Runner:
 
     async def close(self) -> None:
         self._notes.append(f"close {self._key}")
+        if self._key == "stuck":
+            raise StorageFailed("'s.jsonl' failed: No space left on device")
 
 
 class Runners:
@@ -111,6 +113,20 @@ async def test_an_idle_runner_is_let_go_of_and_made_again(scene: Scene) -> None:
     scene.runtime.deliver(run_request(run_id="r2"))
     await settle()
     assert scene.runners.notes[3:] == ["open room", "run r2"]
+    evicting.cancel()
+
+
+async def test_a_session_that_cannot_be_closed_well_keeps_nothing_else_from_being_let_go_of(scene: Scene) -> None:
+    scene.runners.gate.set()
+    evicting = asyncio.create_task(scene.runtime.evict())
+    for key in ("stuck", "room"):
+        scene.runtime.deliver(run_request(run_id=f"r-{key}", session_key=key))
+    await scene.clock.advance(2 * IDLE)
+    assert [note for note in scene.runners.notes if note.startswith("close")] == ["close stuck", "close room"]
+    assert not evicting.done()
+    scene.runtime.deliver(run_request(run_id="r2", session_key="stuck"))
+    await settle()
+    assert scene.operations()[-1] == ("r2", DONE)
     evicting.cancel()
 
 
