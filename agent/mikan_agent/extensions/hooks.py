@@ -10,8 +10,6 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
-
 from mikan_agent.extensions.events import (
     AgentErrorEvent,
     BudgetEvent,
@@ -24,13 +22,12 @@ from mikan_agent.extensions.events import (
 )
 from mikan_agent.extensions.exceptions import WrongResult
 from mikan_agent.extensions.registry import Registration, Registry
+from mikan_agent.extensions.tools import checked_parts
 from mikan_agent.harness.hooks import Blocked, Origin, Start, ToolResult
-from mikan_agent.messages import AssistantMessage, Content, ToolCall, ToolResultMessage
+from mikan_agent.messages import AssistantMessage, ToolCall, ToolResultMessage
 from mikan_api.responder import Usage
 
 T = TypeVar("T")
-_CONTENT: TypeAdapter[list[Content]] = TypeAdapter(list[Content])
-_DETAILS: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 class ExtensionHooks:
@@ -121,10 +118,7 @@ def _tool_result(answer: object) -> ToolResult:
     if not isinstance(answer, ToolResult):
         raise WrongResult(f"it returns a ToolResult or None, not {type(answer).__name__}")
     _check("is_error", isinstance(answer.is_error, bool))
-    try:
-        content, details = _CONTENT.validate_python(list(answer.content)), _DETAILS.validate_python(answer.details)
-    except (ValidationError, TypeError):
-        raise WrongResult("content is a list of content blocks, and details are JSON values") from None
+    content, details = checked_parts(answer.content, answer.details)
     return ToolResult(answer.call, content, answer.is_error, details)
 
 

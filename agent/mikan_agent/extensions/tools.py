@@ -1,18 +1,24 @@
 """Tools that extensions bring, as the toolbox sees them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from mikan_agent.exceptions import ToolError, TransferFailed
 from mikan_agent.executor.exceptions import ExecutorError
 from mikan_agent.extensions.exceptions import WrongResult
 from mikan_agent.extensions.extension import Extension
+from mikan_agent.messages import Content
 from mikan_agent.tools.tool import HostTool, ToolArguments, ToolContext, ToolOutput, one_line, text_output
 
 Answer: TypeAlias = Awaitable[str | ToolOutput]
 HostFunction: TypeAlias = Callable[[Any], Answer]
 SandboxFunction: TypeAlias = Callable[[Any, ToolContext], Answer]
+
+_CONTENT: TypeAdapter[list[Content]] = TypeAdapter(list[Content])
+_DETAILS: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 NAME = r"[a-zA-Z0-9_-]{1,64}"
 
@@ -76,6 +82,20 @@ def _checked(result: object) -> ToolOutput:
     match result:
         case str():
             return text_output(result)
+        case ToolOutput(content=content, details=details, failed=bool() as failed):
+            return ToolOutput(*checked_parts(content, details), failed)
         case ToolOutput():
-            return result
+            raise WrongResult("failed: of a wrong type")
     raise WrongResult(f"a tool returns a str or a ToolOutput, not {type(result).__name__}")
+
+
+def checked_parts(content: Iterable[Content], details: JsonValue) -> tuple[list[Content], JsonValue]:
+    """What an extension gives for a tool's result, as a session can keep it.
+
+    Raises:
+        WrongResult: it can't.
+    """
+    try:
+        return _CONTENT.validate_python(list(content)), _DETAILS.validate_python(details)
+    except (ValidationError, TypeError):
+        raise WrongResult("content is a list of content blocks, and details are JSON values") from None

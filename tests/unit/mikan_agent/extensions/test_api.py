@@ -17,7 +17,7 @@ from mikan_api.events import OneShotEvent, PeriodicEvent
 from mikan_api.identity import Platform
 
 BOARD = """
-    from mikan_agent.extensions.api import ExtensionApi, Field, ToolArguments, ToolError
+    from mikan_agent.extensions.api import ExtensionApi, Field, ToolArguments, ToolError, ToolOutput
 
     class Add(ToolArguments):
         title: str = Field(description="What to follow up")
@@ -30,6 +30,10 @@ BOARD = """
                 raise RuntimeError("token " + api.secrets.get("TOKEN"))
             if arguments.title == "wrong":
                 return 7
+            if arguments.title == "wrong content":
+                return ToolOutput("a text")
+            if arguments.title == "wrong details":
+                return ToolOutput([], details=object())
             return f"added {arguments.title}"
 
         api.register_tool("board_add", "Adds a follow-up.", Add, add)
@@ -77,7 +81,7 @@ async def test_a_tools_result_and_its_errors_are_like_those_of_built_in_ones(
         await run()
     with pytest.raises(ToolError, match=r"A follow-up needs a title\."):
         await run(title="")
-    for title in ("broken", "wrong"):
+    for title in ("broken", "wrong", "wrong content", "wrong details"):
         with pytest.raises(ToolError, match="an error of the extension board"):
             await run(title=title)
     assert "hunter2" not in caplog.text
