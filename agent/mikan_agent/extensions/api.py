@@ -15,6 +15,7 @@ function, which runs on the event loop and must not block it, or a plain functio
 extension has for itself. Each has a time limit (`Limits`). ``docs/extensions.md`` tells the rest.
 """
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -256,7 +257,7 @@ class ExtensionApi:
         Raises:
             RegistrationRefused: no such name, no model of arguments, or no coroutine function.
         """
-        _check_tool(name, arguments, run)
+        _check_tool(name, description, arguments, run)
         tool = HostExtensionTool(self._extension, name, description, arguments, parallel, run)
         self._registry.add_tool(tool)
 
@@ -274,7 +275,7 @@ class ExtensionApi:
         As `register_tool`, but ``run`` takes ``(arguments, context)``: ``context.executor`` runs commands and moves
         files in the sandbox.
         """
-        _check_tool(name, arguments, run)
+        _check_tool(name, description, arguments, run)
         tool = SandboxExtensionTool(self._extension, name, description, arguments, parallel, run)
         self._registry.add_tool(tool)
 
@@ -347,9 +348,15 @@ class ExtensionApi:
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-def _check_tool(name: str, arguments: object, run: object) -> None:
+def _check_tool(name: str, description: object, arguments: object, run: object) -> None:
+    if not isinstance(description, str):
+        raise RegistrationRefused(f"the description of the tool {name} is no text")
     if not (isinstance(arguments, type) and issubclass(arguments, ToolArguments)):
         raise RegistrationRefused(f"the arguments of the tool {name} are no subclass of ToolArguments")
+    try:
+        json.dumps(arguments.model_json_schema())
+    except Exception as error:
+        raise RegistrationRefused(f"the arguments of the tool {name} have no JSON Schema: {error}") from error
     if not callable(run) or not is_async(run):
         raise RegistrationRefused(f"the tool {name} has no coroutine function (async def)")
 

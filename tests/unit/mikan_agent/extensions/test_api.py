@@ -149,6 +149,8 @@ async def test_no_tool_takes_the_name_of_another(world: ExtensionWorld) -> None:
         ("api.register_tool('a', 'd', dict, run)", "no subclass of ToolArguments"),
         ("api.register_tool('a', 'd', ToolArguments, lambda a: 'x')", "no coroutine function"),
         ("api.register_tool('a', 'd', ToolArguments, None)", "no coroutine function"),
+        ("api.register_tool('a', None, ToolArguments, run)", "the description of the tool a is no text"),
+        ("api.register_tool('a', 'd', Odd, run)", "the arguments of the tool a have no JSON Schema: Cannot generate"),
         ("api.register_command('/board', 'd', print)", "'/board' is no name for a command"),
         ("api.register_command('board', 'd', None)", "no function"),
         ("api.on('tool_cal', print)", "there is no hook 'tool_cal'"),
@@ -163,7 +165,11 @@ async def test_what_cannot_be_registered_is_told_and_nothing_of_the_extension_st
     world.write(
         "a/extension.py",
         f"""
+        from collections.abc import Callable
         from mikan_agent.extensions.api import ToolArguments
+
+        class Odd(ToolArguments):
+            function: Callable
 
         async def run(arguments): return ""
 
