@@ -63,14 +63,15 @@ def _plain(message: Message) -> list[JsonObject]:
 
 def _assistant(message: AssistantMessage) -> list[JsonObject]:
     form: JsonObject = {"role": "assistant", "content": message.text if message.text.strip() else None}
-    if calls := message.tool_calls:
+    # Another writer of sessions may have let two calls of one answer have one id.
+    if calls := {_id(call.id): call for call in reversed(message.tool_calls)}:
         form["tool_calls"] = [
             {
-                "id": _id(call.id),
+                "id": call_id,
                 "type": "function",
                 "function": {"name": _name(call.name), "arguments": json.dumps(call.arguments, ensure_ascii=False)},
             }
-            for call in calls
+            for call_id, call in reversed(calls.items())
         ]
     return [form] if form["content"] is not None or calls else []
 

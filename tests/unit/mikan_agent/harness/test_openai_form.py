@@ -96,6 +96,12 @@ def test_an_id_that_some_servers_refuse_is_sent_as_a_short_one_with_its_result(c
     assert build_messages([result]) == [form[1]]
 
 
+def test_a_call_whose_id_another_of_its_answer_has_is_left_out_since_there_is_one_result() -> None:
+    calls = [ToolCall(id="a", name="bash"), ToolCall(id="a", name="read"), ToolCall(id="b", name="bash")]
+    form = build_messages([AssistantMessage(content=[*calls])])
+    assert [(c["id"], c["function"]["name"]) for c in form[0]["tool_calls"]] == [("a", "bash"), ("b", "bash")]
+
+
 def test_text_that_is_blank_is_never_sent_as_text() -> None:
     form = build_messages(
         [
