@@ -4,6 +4,7 @@ What seldom changes comes first and the time last, since a provider keeps what i
 change. Every part is bounded, so the whole is (`MAX_PROMPT`).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,8 +155,9 @@ def _unusable(faults: Sequence[str]) -> Iterator[str]:
 
 
 def _memory(memory: Memory) -> str:
-    text = memory.text.strip()
-    return f"# What you remember ({memory.path})\n{text}" if text else ""
+    """Between two tags, since offices that share a memory write it for each other: none adds a part to the prompt."""
+    text = re.sub("<(?=/?memory)", "‹", memory.text.strip(), flags=re.IGNORECASE)
+    return f"# What you remember ({memory.path})\n<memory>\n{text}\n</memory>" if text else ""
 
 
 def _scheduled() -> str:
