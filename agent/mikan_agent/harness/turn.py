@@ -134,6 +134,7 @@ class Turn:
         results: list[ToolResultMessage] = []
         for group in _groups(message.tool_calls, self._toolbox.parallel):
             self.used_tools = True
+            before = len(results)
             work = [asyncio.create_task(self._call(call, completion.faults.get(call.id))) for call in group]
             try:
                 for task in work:
@@ -144,7 +145,11 @@ class Turn:
             finally:
                 for task in work:
                     task.cancel()
-                await asyncio.gather(*work, return_exceptions=True)
+                given = await asyncio.gather(*work, return_exceptions=True)
+                # Of a cut turn: what calls gave that were over before it, beside one that was not.
+                for result in given[len(results) - before :]:
+                    if isinstance(result, ToolResultMessage):
+                        await self._session.append_message(result)
         return results
 
     async def _call(self, call: ToolCall, fault: str | None) -> ToolResultMessage:
