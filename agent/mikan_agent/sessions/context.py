@@ -4,7 +4,7 @@ Rules: ``packages/coding-agent/docs/session.md`` of badlogic/pi-mono, section "C
 never part (behaviour, "Harness").
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mikan_agent.messages import (
@@ -99,9 +99,11 @@ def _visible(leaf: Entry) -> Iterable[Entry]:
     yield from (entry for entry in [*kept, *later] if entry.type != "compaction")
 
 
-def _said(entries: Sequence[Entry], pictures: PictureRoom | None) -> Iterable[_Item]:
+def _said(entries: list[Entry], pictures: PictureRoom | None) -> Iterable[_Item]:
+    """What entries say; the list is used up, since an entry holds all of its line, old pictures included."""
     items: list[_Item] = []
-    for entry in reversed(entries):
+    while entries:
+        entry = entries.pop()
         message = message_of(entry)
         if message is not None:
             items.append((message if pictures is None else pictures.fitted(message), entry.id))

@@ -1,6 +1,7 @@
 """What a model sees of a path through the tree."""
 
 import io
+import tracemalloc
 from collections.abc import Mapping
 
 from hypothesis import given
@@ -16,6 +17,7 @@ from mikan_agent.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from mikan_agent.pictures import PictureRoom, pictures_in
 from mikan_agent.records.lines import encode
 from mikan_agent.sessions.context import LOST_RESULT, ModelChoice, SessionContext, build_context, pair_tool_calls
 from mikan_agent.sessions.journal import load
@@ -69,6 +71,21 @@ def test_the_last_choice_of_model_and_thinking_level_counts() -> None:
     )
     context = context_of(tree)
     assert (context.model, context.thinking_level) == (ModelChoice("q", "m2"), "low")
+
+
+def test_pictures_that_are_taken_out_are_not_held_meanwhile() -> None:
+    size = 500_000
+    picture = {"type": "image", "data": "A" * size, "mimeType": "image/png"}
+    shown = {"type": "message", "message": {"role": "user", "content": [picture], "timestamp": 1}}
+    leaf = tree_of(*[shown] * 40).leaf
+    tracemalloc.start()
+    try:
+        context = build_context(leaf, PictureRoom(2 * size))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(map(pictures_in, context.messages)) == 2 * size
+    assert peak < 10 * size
 
 
 def test_a_branch_that_was_left_is_not_seen() -> None:
