@@ -5,6 +5,7 @@ of the conversation are shown to the agent and never touched.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -109,7 +110,7 @@ class Schedules:
         if put.must == "exist":
             raise UserFault(f"there is no event named {put.name!r}")
         mine = [item for item in await self._objects.list(office.spec.address) if _source(item) in OURS]
-        if len(mine) >= MAX_EVENTS:
+        if len(mine) >= MAX_EVENTS and not await self._made_room(mine, claims.office):
             raise UserFault(
                 f"this conversation has {len(mine)} events, and {MAX_EVENTS} are the most; delete some first"
             )
@@ -133,6 +134,16 @@ class Schedules:
             raise UserFault(f"the event {put.name!r} was made by somebody else just now") from None
         except ClusterRefused as error:
             raise UserFault(f"the cluster does not take this event: {error}") from None
+
+    async def _made_room(self, mine: list[Manifest], office: OfficeKey) -> bool:
+        """Whether an immediate event that came to nothing could go: nobody who made one knows its name."""
+        spent = [item for item in mine if _is_spent(item) and _is_own(item, office, _owner(item))]
+        if not spent:
+            return False
+        oldest = min(spent, key=lambda item: str(item["metadata"].get("creationTimestamp", "")))
+        with suppress(ClusterNotFound, ClusterConflict):
+            await self._objects.delete(oldest["metadata"]["name"], oldest["metadata"]["uid"])
+        return True
 
     async def _change(self, known: Manifest, office: OfficeRecord, put: PutEvent) -> Manifest:
         wanted = _spec(put, office)
@@ -176,10 +187,19 @@ def _is_own(manifest: Manifest, office: OfficeKey, owner: str) -> bool:
     spec = manifest["spec"]
     return (
         labels.get(names.LABEL_OFFICE) == office
-        and labels.get(names.LABEL_EXTENSION, "") == owner
+        and _owner(manifest) == owner
         and _source(manifest) is source
         and OfficeAddress.parse(spec["platform"], spec["conversationId"]).key == office
     )
+
+
+def _owner(manifest: Manifest) -> str:
+    return str((manifest["metadata"].get("labels") or {}).get(names.LABEL_EXTENSION, ""))
+
+
+def _is_spent(manifest: Manifest) -> bool:
+    """Whether it was delivered, and refused: one that was taken is gone."""
+    return manifest["spec"]["type"] == "immediate" and bool((manifest.get("status") or {}).get("lastDelivery"))
 
 
 def _is_of(manifest: Manifest, request_id: str) -> bool:

@@ -311,6 +311,22 @@ async def test_an_office_has_at_most_a_hundred_events(gateway: EventGateway, cli
     await client.events.put("one-more", ONCE)
 
 
+async def test_what_an_extension_triggered_for_nothing_makes_room_for_what_is_new(
+    gateway: EventGateway, client: Client
+) -> None:
+    now = ImmediateEvent(conversation_id="C1", text="Look")
+    for _ in range(100):
+        await client.schedules.trigger("weather", now)
+    with pytest.raises(RequestFailed, match="100 are the most"):
+        await client.events.put("one-more", DAILY)
+    refused = next(iter(gateway.objects.objects))
+    gateway.objects.objects[refused]["status"] = {"lastDelivery": {"id": "x", "result": "QueueFull"}}
+    await client.events.put("one-more", DAILY)
+    assert refused not in gateway.objects.objects
+    with pytest.raises(RequestFailed, match="100 are the most"):
+        await client.schedules.trigger("weather", now)
+
+
 async def test_a_cluster_that_is_away_is_said_and_asked_again_next_time(gateway: EventGateway, client: Client) -> None:
     gateway.objects.unreachable = True
     with pytest.raises(RequestFailed, match="the cluster can't be reached"):
