@@ -11,7 +11,7 @@ line as what was told: a crash at any point neither loses nor doubles. Rules: be
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 
 from mikan_agent.records.lines import iso
@@ -94,9 +94,10 @@ async def keep_out(session: Session, number: int) -> None:
 def _last_used(session: Session) -> datetime | None:
     """When a session that another program wrote was last used; of ours we know how much of the log it has heard."""
     try:
-        return datetime.fromisoformat(session.leaf.timestamp) if session.leaf else None
+        used = datetime.fromisoformat(session.leaf.timestamp) if session.leaf else None
     except ValueError:
         return None
+    return used if used is None or used.tzinfo is not None else used.replace(tzinfo=UTC)
 
 
 def beginning(records: Iterator[LogRecord], key: SessionKey, now: datetime) -> Told:

@@ -254,6 +254,23 @@ async def test_a_reset_session_hears_only_what_comes_after_the_reset(world: Worl
     await world.log.close()
 
 
+@pytest.mark.parametrize("used", ["2026-03-01T11:00:00Z", "2026-03-01T11:00:00", "2026-03-01T12:00:00+01:00"])
+async def test_a_session_of_another_program_hears_what_came_since_whatever_its_times_look_like(
+    world: World, tmp_path: Path, used: str
+) -> None:
+    header = {"type": "session", "version": 3, "id": "s", "timestamp": used, "cwd": "/"}
+    message = {"role": "user", "content": "long ago", "timestamp": 1}
+    entry = {"type": "message", "id": "a", "parentId": None, "timestamp": used, "message": message}
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "s.jsonl").write_text(f"{json.dumps(header)}\n{json.dumps(entry)}\n")
+    (tmp_path / "sessions" / "current").write_text("s.jsonl\n")
+    await world.write("t1")
+    async with await world.store.open(TOP) as session:
+        await world.run(session, TOP, "q1")
+        assert said(session) == ["long ago", "meanwhile", "t1", "q1"]
+    await world.log.close()
+
+
 async def test_a_branch_hears_what_it_has_not_heard(world: World) -> None:
     async with await world.store.open(TOP) as session:
         await world.run(session, TOP, "q1")
