@@ -5,10 +5,11 @@ it is durable and applies those of one run in order. Streamed text is not among 
 lost, since `Respond` carries the whole answer.
 """
 
+import math
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mikan_api.base import OpenModel
 
@@ -26,13 +27,29 @@ class RunOutcome(StrEnum):
     """The agent was told to end before the run began; deliver it again."""
 
 
-class Usage(OpenModel):
-    """What a run or a model call consumed."""
+MAX_COUNT = 2**53
+"""Of anything that is counted: what databases and JSON hold exactly."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    model_calls: int = 0
+
+def _count(value: int) -> int:
+    return min(max(value, 0), MAX_COUNT)
+
+
+def _cost(value: float) -> float:
+    return min(max(value, 0.0), float(MAX_COUNT)) if math.isfinite(value) else 0.0
+
+
+Count = Annotated[int, AfterValidator(_count)]
+
+
+class Usage(OpenModel):
+    """What a run or a model call consumed. No sum is made wrong by what no upstream can have meant: it counts as the
+    nearest that one can."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Annotated[float, AfterValidator(_cost)] = 0.0
+    model_calls: Count = 0
 
 
 class RunStarted(OpenModel):

@@ -69,4 +69,4 @@ class RunMetrics:
         self._turns.inc(usage.model_calls)
         self._tokens.labels("input").inc(usage.input_tokens)
         self._tokens.labels("output").inc(usage.output_tokens)
-        self._cost.inc(max(usage.cost_usd, 0.0))
+        self._cost.inc(usage.cost_usd)

@@ -72,3 +72,14 @@ def test_what_the_gateway_says_itself_is_no_run(kind: str) -> None:
     registry = CollectorRegistry()
     count(RunMetrics(registry, lambda: 0.0), RunFinished(outcome=RunOutcome.COMPLETED), kind=kind)
     assert registry.get_sample_value("mikan_runs_total", {"outcome": "completed"}) is None
+
+
+def test_what_no_upstream_can_have_meant_makes_no_sum_wrong() -> None:
+    registry = CollectorRegistry()
+    metrics = RunMetrics(registry, lambda: 0.0)
+    odd = Usage(input_tokens=-5, output_tokens=10**400, cost_usd=float("nan"), model_calls=1)
+    count(metrics, RunFinished(outcome=RunOutcome.COMPLETED, usage=odd))
+    assert registry.get_sample_value("mikan_tokens_total", {"kind": "input"}) == 0
+    assert registry.get_sample_value("mikan_tokens_total", {"kind": "output"}) == 2**53
+    assert registry.get_sample_value("mikan_cost_usd_total") == 0
+    assert registry.get_sample_value("mikan_model_calls_total") == 1
