@@ -11,6 +11,8 @@ from mikan_agent.executor.exceptions import ExecutorError
 from mikan_agent.extensions.exceptions import WrongResult
 from mikan_agent.extensions.extension import Extension
 from mikan_agent.messages import Content
+from mikan_agent.records.exceptions import NotJson
+from mikan_agent.records.lines import encode
 from mikan_agent.tools.tool import HostTool, ToolArguments, ToolContext, ToolOutput, one_line, text_output
 
 Answer: TypeAlias = Awaitable[str | ToolOutput]
@@ -96,6 +98,8 @@ def checked_parts(content: Iterable[Content], details: JsonValue) -> tuple[list[
         WrongResult: it can't.
     """
     try:
-        return _CONTENT.validate_python(list(content)), _DETAILS.validate_python(details)
-    except (ValidationError, TypeError):
+        parts, details = _CONTENT.validate_python(list(content)), _DETAILS.validate_python(details)
+        encode({"details": details})  # NaN, say, is no JSON value
+        return parts, details
+    except (ValidationError, TypeError, NotJson):
         raise WrongResult("content is a list of content blocks, and details are JSON values") from None

@@ -139,6 +139,7 @@ WRONG_FIELDS = """
         api.on("tool_result", lambda event: ToolResult(event.result.call, None, False))
         api.on("tool_result", lambda event: ToolResult(event.result.call, [], "no"))
         api.on("tool_result", lambda event: ToolResult(event.result.call, [], False, object()))
+        api.on("tool_result", lambda event: ToolResult(event.result.call, [], False, {"mean": float("nan")}))
 """
 
 
@@ -170,7 +171,7 @@ async def test_values_of_a_right_type_with_wrong_fields_are_skipped_too(
     assert await extensions.hooks.before_agent_start(START) == START
     assert await extensions.hooks.tool_call(CALL, ORIGIN) is None
     assert await extensions.hooks.tool_result(RESULT, ORIGIN) == RESULT
-    assert len(caplog.records) == 7
+    assert len(caplog.records) == 8
 
 
 @pytest.mark.parametrize(
