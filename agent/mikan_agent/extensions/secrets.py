@@ -4,15 +4,19 @@ Read anew each time, so that a rotation is seen; read-only; and kept out of logs
 included.
 """
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 from mikan_agent.extensions.exceptions import ExtensionError
 
 _NAME = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _MIN_MASKED = 4
 """Characters of a value below which masking it would only garble texts."""
+_MIN_MASKED_WITHIN = 8
+"""The same of a text in a value that is JSON, where not all is secret."""
 
 
 class Secrets:
@@ -41,8 +45,8 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """A text without any of the values."""
-        for value in self._values():
-            text = text.replace(value, "***")
+        for form in _longest_first(form for value in self._values() for form in _forms(value)):
+            text = text.replace(form, "***")
         return text
 
     def found_in(self, text: str) -> bool:
@@ -57,7 +61,32 @@ class Secrets:
             except ExtensionError:
                 continue
             values |= {value, value.strip(), *value.splitlines()}
-        return sorted((value for value in values if len(value) >= _MIN_MASKED), key=len, reverse=True)
+        return _longest_first(values)
+
+
+def _longest_first(texts: Iterable[str]) -> Sequence[str]:
+    return sorted({text for text in texts if len(text) >= _MIN_MASKED}, key=len, reverse=True)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """A value as URLs, JSON and tracebacks show it, and what a value that is JSON holds."""
+    for part in (value, value.strip(), *_texts_in(value)):
+        yield from (part, quote(part), quote(part, safe=""), quote_plus(part), json.dumps(part)[1:-1], repr(part)[1:-1])
+
+
+def _texts_in(value: str) -> Iterator[str]:
+    try:
+        waiting = [json.loads(value)] if value.lstrip().startswith(("{", "[")) else []
+    except (ValueError, RecursionError):
+        return
+    while waiting:
+        match waiting.pop():
+            case dict() as fields:
+                waiting += fields.values()
+            case list() as items:
+                waiting += items
+            case str() as text if len(text) >= _MIN_MASKED_WITHIN:
+                yield from (text, *(line for line in text.splitlines() if len(line) >= _MIN_MASKED_WITHIN))
 
 
 def _is_key(name: str) -> bool:

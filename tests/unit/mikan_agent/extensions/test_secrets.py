@@ -1,6 +1,8 @@
 """Secrets are read anew, by name only, and masked wherever they could be shown."""
 
+import json
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -64,3 +66,15 @@ def test_every_line_of_a_value_is_masked_and_short_ones_are_left(mounted: Path) 
     assert secrets.found_in("see AAAABBBB")
     assert not secrets.found_in("on")
     assert "hunter2" not in repr(secrets)
+
+
+def test_a_value_is_masked_as_urls_json_and_tracebacks_show_it(mounted: Path) -> None:
+    value = "p@ss/\"w'o rd"
+    (mounted / "PASSWORD").write_text(value)
+    (mounted / "ACCOUNT").write_text(json.dumps({"type": "svc", "keys": [{"private": "BEGIN KEY\nAAAABBBBCCCC\n"}]}))
+    mask = Secrets(mounted).mask
+
+    assert mask(f"https://api.test/?k={quote_plus(value)}&l={quote(value)}") == "https://api.test/?k=***&l=***"
+    assert mask(f"{json.dumps(value)} KeyError({value!r})") == "\"***\" KeyError('***')"
+    assert mask("svc: bad key AAAABBBBCCCC") == "svc: bad key ***"
+    assert not Secrets(mounted).found_in("svc")
