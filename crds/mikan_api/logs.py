@@ -11,6 +11,8 @@ import sys
 from datetime import UTC, datetime
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_TALKATIVE = ("httpx", "httpcore")
+"""Loggers that tell every address that is asked, with whatever of it is secret."""
 _SECRET = re.compile(
     r"(mkn1\.[a-z]+\.[^.\s]+\.[^.\s]+\.[0-9]+\.)[\w-]+|(?i:(bearer\s+))[^\s\"']+|([0-9]{6,20}:)[\w-]{30,}"
 )
@@ -49,3 +51,5 @@ def configure_logging(process: str, level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
