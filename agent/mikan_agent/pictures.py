@@ -26,6 +26,7 @@ MAX_ATTACHED = 4 * 1024 * 1024
 """Bytes of all pictures that are shown with one message."""
 KEPT = 6 * 1024 * 1024
 """Characters of base64 in a conversation, beyond which older pictures are taken out."""
+NOT_SHOWN = TextContent(text="[A picture was here. It cannot be shown to you.]")
 TAKEN_OUT = TextContent(text="[A picture was here. Read its file again if you need it.]")
 
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -68,8 +69,8 @@ def attached_pictures(directory: ConfinedDirectory, attachments: Iterable[Attach
 class PictureRoom:
     """Takes pictures out of messages that are given newest first, once there are too many."""
 
-    def __init__(self, room: int = KEPT) -> None:
-        self._room = room
+    def __init__(self, room: int = KEPT, instead: TextContent = TAKEN_OUT) -> None:
+        self._room, self._instead = room, instead
 
     def fitted(self, message: Message) -> Message:
         """The message with as many of its pictures as there is room for; those taken out are named."""
@@ -82,7 +83,7 @@ class PictureRoom:
         if not isinstance(part, ImageContent):
             return part
         self._room -= len(part.data)
-        return part if self._room >= 0 else TAKEN_OUT
+        return part if self._room >= 0 else self._instead
 
 
 def pictures_in(message: Message) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mikan_agent.harness.compaction import Tally
 from mikan_agent.harness.openai_form import JsonObject, build_messages
 from mikan_agent.messages import Message
-from mikan_agent.pictures import KEPT, pictures_in
+from mikan_agent.pictures import KEPT, NOT_SHOWN, PictureRoom, pictures_in
 from mikan_agent.sessions.context import message_of
 from mikan_agent.sessions.session import Session
 from mikan_agent.sessions.tree import Entry, EntryId
@@ -27,15 +27,32 @@ class Transcript:
         self._pictures = 0
         """Characters of base64 in it. Older pictures go only when there are twice as many as may stay: each time that
         the past changes, a provider has to read it anew."""
+        self._sightless: set[str] = set()
+        """Models that get no pictures."""
+        self._left_out = False
+        """Whether `_encoded` is for such a one."""
         self.tally = Tally()
         """About how many tokens the messages take; of what `encoded` gave last."""
 
-    def encoded(self) -> Sequence[bytes]:
-        """Each message as JSON, in OpenAI's form, oldest first. Valid until the next call."""
-        fresh: Sequence[Message] | None = self._fresh()
+    @property
+    def has_pictures(self) -> bool:
+        """Whether what `encoded` gave last shows any."""
+        return self._pictures > 0
+
+    def show_pictures(self, model: str, shown: bool) -> None:
+        """Whether a model gets the pictures of this session; every one does at first."""
+        (self._sightless.discard if shown else self._sightless.add)(model)
+
+    def encoded(self, model: str = "") -> Sequence[bytes]:
+        """Each message as JSON, in OpenAI's form, oldest first, as ``model`` gets them. Valid until the next call."""
+        left_out = model in self._sightless
+        fresh: Sequence[Message] | None = self._fresh() if left_out == self._left_out else None
+        self._left_out = left_out
         if fresh is None or self._pictures + sum(map(pictures_in, fresh)) > 2 * KEPT:
             fresh = self._session.context().messages
             self._encoded, self._pictures, self.tally = [], 0, Tally()
+        if left_out:
+            fresh = [PictureRoom(0, NOT_SHOWN).fitted(message) for message in fresh]
         self._pictures += sum(map(pictures_in, fresh))
         self._encoded += [encode(message) for message in build_messages(fresh)]
         for message in fresh:

@@ -7,7 +7,7 @@ Owns the order of what is recorded, and when a session is compacted. How a run b
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from mikan_agent.exceptions import ContextOverflow
+from mikan_agent.exceptions import ContextOverflow, ModelError, ModelRequestRefused
 from mikan_agent.harness.compaction import CHARACTERS_PER_TOKEN, KEPT, Limits
 from mikan_agent.harness.compactor import Compactor, Reason
 from mikan_agent.harness.completion import Completion
@@ -91,18 +91,43 @@ class Turn:
         await self._session.sync()
 
     async def _ask(self) -> Completion:
-        messages = self._transcript.encoded()
+        messages = self._encoded()
         tokens = self._transcript.tally.of_call(self._overhead)
         # No model has a window that such a call would not fit in, so that short sessions need not ask for it.
         if tokens > KEPT and tokens > (limits := Limits(await self._calls.window())).most:
             await self._compact("threshold", tokens, limits)
-            messages = self._transcript.encoded()
+            messages = self._encoded()
         try:
-            return await self._stream(messages)
+            return await self._shown(messages)
         except ContextOverflow:
             tokens = self._transcript.tally.of_call(self._overhead)
             await self._compact("overflow", tokens, Limits(await self._calls.window()))
-        return await self._stream(self._transcript.encoded())
+        return await self._shown(self._encoded())
+
+    def _encoded(self) -> Sequence[bytes]:
+        return self._transcript.encoded(self._calls.llm.model)
+
+    async def _shown(self, messages: Sequence[bytes]) -> Completion:
+        """Ask; once more without pictures, where there are some and the request is refused.
+
+        A model may read none at all, or not this one: a session that has it would be refused for ever.
+        """
+        model, transcript = self._calls.llm.model, self._transcript
+        try:
+            return await self._stream(messages)
+        except ModelRequestRefused as refusal:
+            if not transcript.has_pictures:
+                raise
+            reason = str(refusal)
+        self._abandon()
+        transcript.show_pictures(model, False)
+        try:
+            completion = await self._stream(self._encoded())
+        except ModelError:
+            transcript.show_pictures(model, True)  # they were not the reason, as far as is known
+            raise
+        await self._responder.warn_once(f"{model} goes on without the pictures of this conversation: {reason}")
+        return completion
 
     async def _stream(self, messages: Sequence[bytes]) -> Completion:
         call = ModelCall(self._calls.llm, [self._system, *messages], self._toolbox.schemas)

@@ -1,6 +1,7 @@
 """What a run does from its message to its answer."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -350,6 +351,46 @@ async def test_an_attached_picture_is_shown_to_the_model_and_stays_in_the_sessio
             ],
         }
         assert s.models.requests[0]["messages"][1] == s.models.requests[1]["messages"][1] == shown
+
+
+NO_PICTURES = Refuse(400, {"message": "this model reads no images", "code": "upstream_refused"})
+
+
+def _pictures(models: ModelsPeer) -> list[int]:
+    """How many pictures each request showed."""
+    return [json.dumps(request["messages"]).count("base64") for request in models.requests]
+
+
+async def test_a_model_that_refuses_pictures_goes_on_without_them_and_another_sees_them(stage: OpenStage) -> None:
+    async with stage(
+        Answer([Call("read", {"path": "a.png"})]), NO_PICTURES, say("blind"), say("still"), say("seen")
+    ) as s:
+        (s.directory / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
+        await s.gateway.deliver(run_request("look", "r1"))
+        assert (await s.gateway.finished("r1")).outcome is RunOutcome.COMPLETED
+        assert Respond(text="blind") in s.gateway.operations("r1")
+        assert [o for o in s.gateway.operations("r1") if isinstance(o, Diagnostic)] == [
+            Diagnostic(
+                level="warning",
+                text="test/model goes on without the pictures of this conversation: this model reads no images",
+            )
+        ]
+        await s.gateway.deliver(run_request("and now", "r2"))
+        await s.gateway.deliver(run_request("and you", "r3", model="other/model"))
+        await s.gateway.finished("r3")
+        assert _pictures(s.models) == [0, 1, 0, 0, 1]
+        assert "It cannot be shown to you." in json.dumps(s.models.requests[2]["messages"])
+
+
+async def test_a_refusal_that_pictures_are_not_the_reason_of_is_told(stage: OpenStage) -> None:
+    refused = Refuse(400, {"message": "bad thing", "code": "upstream_refused"})
+    async with stage(Answer([Call("read", {"path": "a.png"})]), refused, refused, say("fine")) as s:
+        (s.directory / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
+        await s.gateway.deliver(run_request("look", "r1"))
+        assert (await s.gateway.finished("r1")).outcome is RunOutcome.FAILED
+        await s.gateway.deliver(run_request("again", "r2"))
+        await s.gateway.finished("r2")
+        assert _pictures(s.models) == [0, 1, 0, 1]
 
 
 async def test_a_file_of_the_office_is_sent(stage: OpenStage) -> None:
