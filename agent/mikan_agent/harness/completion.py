@@ -43,8 +43,16 @@ class _CallPart(_Open):
     function: _Function | None = None
 
 
+class _Part(_Open):
+    """A piece of content as some servers send it: text, or reasoning in parts of its own."""
+
+    text: str | None = None
+    thinking: "list[_Part] | None" = None
+
+
 class _Delta(_Open):
-    content: str | None = None
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[_CallPart] | None = None
 
@@ -135,15 +143,26 @@ class Completion:
     def _take(self, delta: _Delta) -> None:
         if delta.reasoning_content:
             self._thinking.append(delta.reasoning_content)
-        if delta.content:
-            self._text.append(delta.content)
-            self._on_text(delta.content)
+        if isinstance(delta.content, list):
+            self._take_parts(delta.content)
+        elif text := delta.content or delta.refusal:
+            self._say(text)
         for part in delta.tool_calls or ():
             call = self._call(part)
             call.id = call.id or part.id or ""
             if part.function is not None:
                 call.name = call.name or part.function.name or ""
                 call.arguments.append(part.function.arguments or "")
+
+    def _take_parts(self, parts: list[_Part]) -> None:
+        for part in parts:
+            self._thinking += [piece.text for piece in part.thinking or () if piece.text]
+            if part.text:
+                self._say(part.text)
+
+    def _say(self, text: str) -> None:
+        self._text.append(text)
+        self._on_text(text)
 
     def _call(self, part: _CallPart) -> _Call:
         # Some servers number no parts; then one that brings an id begins a new call. Others give all one number; then

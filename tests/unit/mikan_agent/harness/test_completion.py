@@ -36,6 +36,19 @@ def test_thinking_is_kept_and_not_told() -> None:
     assert result.message().content == [ThinkingContent(thinking="hm"), TextContent(text="a")]
 
 
+def test_text_in_parts_is_text_and_reasoning_among_them_is_not_told() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    result, told = completion({"content": [thinking]}, {"content": [{"type": "text", "text": "a"}]}, {"content": "b"})
+    assert told == ["a", "b"]
+    assert result.message().content == [ThinkingContent(thinking="hm"), TextContent(text="ab")]
+
+
+def test_a_refusal_is_told_as_text() -> None:
+    result, told = completion({"content": None, "refusal": "I can't"}, {"refusal": " do that."})
+    assert told == ["I can't", " do that."]
+    assert result.message().text == "I can't do that."
+
+
 def test_calls_are_put_together_from_their_pieces() -> None:
     result, _ = completion(
         call(0, "", "a", "read"), call(1, '{"x"', "b", "bash"), call(0, '{"path":'), call(1, ": 1}"), call(0, '"f"}'),
