@@ -18,7 +18,7 @@ if init=$(init_pid); then
 	kill "$init"
 	gone "$outer" || { kill -9 "$init"; gone "$outer" || die "the node's processes would not die: see /proc/$init"; }
 fi
-cgroups | while read -r group; do
+{ cgroups; system_cgroup; } | while read -r group; do
 	for _ in $(seq 50); do
 		[ -d "$group" ] || break
 		find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true

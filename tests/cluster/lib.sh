@@ -73,8 +73,8 @@ start() {
 
 start_again() {
 	local cmd; mapfile -d '' cmd <"$STATE/cmd/$1" 2>/dev/null || die "no daemon $1: $(ls "$STATE/cmd" 2>/dev/null | xargs)"
-	in_node bash -c 'pid=$1/pid/$2 log=$1/log/$2.log; shift 2
-		setsid "$@" >>"$log" 2>&1 </dev/null & echo $! >"$pid"' _ "$STATE" "$1" "${cmd[@]}"
+	in_node bash -c 'pid=$1/pid/$2 log=$1/log/$2.log; echo $$ >"$3/cgroup.procs"; shift 3
+		setsid "$@" >>"$log" 2>&1 </dev/null & echo $! >"$pid"' _ "$STATE" "$1" "$(system_cgroup)" "${cmd[@]}"
 }
 
 # stop NAME [SIGNAL]: stops a daemon started by `start` and waits for its end.
@@ -90,6 +90,12 @@ wait_for() {
 		[ $SECONDS -lt $end ] || die "timed out waiting for $what: look in $STATE/log"
 		sleep 0.2
 	done
+}
+
+# Where the daemons share the processors with the pods, as one group beside theirs, like systemd's `system.slice`. Left in
+# the root group each of their threads would weigh as much as all pods together.
+system_cgroup() {
+	if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo "/sys/fs/cgroup/$CGROUP-system"; else echo "/sys/fs/cgroup/cpu/$CGROUP-system"; fi
 }
 
 # Where this cluster's cgroups are: one below each v1 hierarchy, or a single one where only v2 is mounted.

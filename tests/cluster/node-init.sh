@@ -40,6 +40,15 @@ else
 	done
 fi
 
+# Pods weigh what their processors do, as the kubelet reckons it; all daemons together weigh one of them.
+mkdir -p "$(system_cgroup)"
+pods=$(dirname "$(system_cgroup)")/$CGROUP
+if [ -e "$pods/cpu.weight" ]; then
+	echo $((100 * $(nproc))) >"$pods/cpu.weight"
+else
+	echo $((1024 * $(nproc))) >"$pods/cpu.shares"
+fi
+
 # The node's network: loopback, and a veth pair that carries the node's address and the route of the ClusterIPs,
 # which need one before they are translated. Both ends are in this namespace.
 ip link set lo up
