@@ -176,8 +176,10 @@ async def run(config: Config) -> None:
     configuration = await load_configuration()
     async with AsyncExitStack() as stack:
         api = await stack.enter_async_context(connect(configuration))
+        # Connections of its own: the Lease must not wait behind what is done under it, or much to do would end it.
+        lease_api = await stack.enter_async_context(connect(configuration))
         operator = Operator(config, installation, inputs, KubernetesApi(api, config.offices_namespace))
-        lease = Lease(KubernetesApi(api, config.namespace), config.identity, utc_now)
+        lease = Lease(KubernetesApi(lease_api, config.namespace), config.identity, utc_now)
         health = Health(operator.watches, lambda: inputs.fault, api_fault=lambda: lease.fault)
         runner = web.AppRunner(build_application(health), access_log=None)
         await runner.setup()

@@ -21,6 +21,7 @@ from mikan_operator.inputs import Inputs
 from mikan_operator.installation import Installation
 from mikan_operator.observed import ANNOTATION_TOKEN_VERSION, OfficeObject, PodObject
 from mikan_operator.reconcile.children import Children, Leftover, NotOwned
+from mikan_operator.reconcile.crowd import Crowd
 from mikan_operator.reconcile.decision import Wish, decide
 from mikan_operator.reconcile.events import EventRecorder
 from mikan_operator.reconcile.pod_states import pod_state, summary
@@ -96,6 +97,7 @@ class OfficeReconciler:
         self._inputs = inputs
         self._installation = installation
         self._clock = clock
+        self._crowd = Crowd(clock)
         self._failures: dict[str, _Failures] = {}
         self._reasons: dict[str, str] = {}
         self._counts: Counter[str] = Counter()
@@ -177,6 +179,7 @@ class OfficeReconciler:
 
     async def _end(self, situation: Situation) -> None:
         """No pods are wanted: delete those there are, unless a session still runs in them."""
+        self._crowd.leave(situation.office.meta.name)
         pods = [pod for pod in self._pods(situation.office).values() if not pod.meta.deleting]
         if not pods:
             return
@@ -200,8 +203,21 @@ class OfficeReconciler:
         missing = [manifest for component, manifest in wanted.items() if component not in pods]
         if missing and self._holding(office.meta.name, situation):
             return
+        missing = self._agents_first(situation, pods, missing)
         await self._children.ensure(plan, inputs.keys, office.epoch, missing, running=bool(pods))
         await self._refresh(plan, self._pods(office), access.token_version(secret))
+
+    def _agents_first(
+        self, situation: Situation, pods: dict[str, PodObject], missing: list[Manifest]
+    ) -> list[Manifest]:
+        """Leave a sandbox for later while many agents are on their way: people see answers of agents alone."""
+        agent = pods.get(names.COMPONENT_AGENT)
+        self._crowd.note(situation.office.meta.name, starting=agent is None or not agent.ready)
+        later = [manifest for manifest in missing if _component(manifest) == names.COMPONENT_SANDBOX]
+        if not later or not self._crowd.is_large:
+            return missing
+        situation.again = self._crowd.wait if situation.again is None else min(self._crowd.wait, situation.again)
+        return [manifest for manifest in missing if manifest not in later]
 
     async def _clear(self, situation: Situation, pods: dict[str, PodObject], wanted: dict[str, Manifest]) -> bool:
         """Delete pods that have ended, are of an older making, or not wanted. Returns whether any has to go first."""
@@ -347,12 +363,18 @@ class OfficeReconciler:
 
     def _forget(self, key: str, office: OfficeObject | None) -> None:
         self._failures.pop(key, None)
+        self._crowd.leave(key)
         if office is not None:
             self._children.forget(office.meta.uid)
         before = self._reasons.pop(key, None)
         if before is not None:
             self._counts[before] -= 1
             metrics.OFFICES.labels(before).set(self._counts[before])
+
+
+def _component(manifest: Manifest) -> str:
+    component: str = manifest["metadata"]["labels"][names.LABEL_COMPONENT]
+    return component
 
 
 def _differs(pod: PodObject, wanted: Manifest | None) -> bool:

@@ -4,6 +4,7 @@ import pytest
 
 from mikan_api import names
 from mikan_operator.exceptions import Forbidden, NamespaceTerminating
+from mikan_operator.reconcile.crowd import LARGE
 from mikan_operator.storage.kinds import (
     OFFICE,
     POD,
@@ -556,3 +557,44 @@ async def test_another_offices_vault_is_not_allowed() -> None:
 
     assert world.conditions(key)["VaultReady"] == ("False", "NotAllowed")
     assert world.store.names(POD) == []
+
+
+async def test_of_many_offices_at_once_the_agents_come_first_and_a_sandbox_follows_once_few_are_on_their_way() -> None:
+    world = World()
+    keys = [world.store.put(OFFICE, office(f"c{number}"))["metadata"]["name"] for number in range(12)]
+
+    await world.settle()
+
+    first = set(world.store.names(POD))
+    assert {f"a-{key}" for key in keys} < first
+    assert len(first) == len(keys) + LARGE
+    for key in keys[:4]:
+        world.ready(f"a-{key}")
+    await world.settle()
+    assert {key for key in keys if world.again[key] == 1.0} == set(keys[LARGE:])
+    written = len(world.store.writes)
+    await world.pass_time(1)
+    assert len(world.store.names(POD)) == 2 * len(keys)
+    assert {verb for verb, _, _ in world.store.writes[written:]} == {"create", "apply"}
+
+
+async def test_a_sandbox_waits_for_no_agents_that_have_been_starting_for_long() -> None:
+    world = World()
+    for number in range(12):
+        world.store.put(OFFICE, office(f"c{number}"))
+    await world.settle()
+    assert len(world.store.names(POD)) == 12 + LARGE
+
+    await world.pass_time(60)
+
+    assert len(world.store.names(POD)) == 24
+
+
+async def test_one_agent_that_is_made_anew_waits_for_nobody() -> None:
+    world = World()
+    keys = [await world.open(f"c{number}") for number in range(12)]
+
+    world.store.set_status(POD, f"s-{keys[0]}", phase="Failed")
+    await world.settle()
+
+    assert f"s-{keys[0]}" in world.store.names(POD)
