@@ -27,7 +27,8 @@ from mikan_agent.executor.streams import Dialer
 START_TIMEOUT = 60.0
 """Seconds to wait for a sandbox that is still starting."""
 _FIRST_DELAY = 0.03
-_MOST_DELAY = 1.0
+_MOST_DELAY = 3.0
+"""Each try costs the API server a handshake; a wait is this much longer at most, and a third at first."""
 _KILL_BOUND = 8.0
 """Seconds beyond the grace within which the helper has ended a run or will never have."""
 
@@ -174,13 +175,13 @@ class HelperExecutor(PlacedExecutor):
             try:
                 connection = await Connection.greet(await self._dialer.dial(), self._silence)
             except ExecutorUnavailable as error:
-                self.obstacle = str(error)
-                if clock() + delay >= deadline:
+                self.obstacle, pause = str(error), max(delay, error.wait)
+                if clock() + pause >= deadline:
                     raise
             else:
                 self.obstacle = ""
                 return connection
-            await self._sleep(delay)
+            await self._sleep(pause)
             delay = min(delay * 1.5, _MOST_DELAY)
 
     async def _end(self, exchange: Exchange, kind: Kind, payload: bytes = b"", bound: float = _KILL_BOUND) -> None:

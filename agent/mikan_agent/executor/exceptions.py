@@ -27,6 +27,15 @@ class ExecutorError(Exception):
 class ExecutorUnavailable(ExecutorError):
     """No sandbox answers, or not yet. Nothing was started, so trying again is safe."""
 
+    wait = 0.0
+    """Seconds in which another try would find the same."""
+
+
+class NoSandbox(ExecutorUnavailable):
+    """There is no pod at all (yet): it can't be running before somebody has made and started it."""
+
+    wait = 1.0
+
 
 class ConnectionLost(ExecutorError):
     """The stream ended after the request had been sent. A command may have run, in part or whole."""

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.typing import Subprotocol
 
 from mikan_agent.executor.client import START_TIMEOUT, HelperExecutor
-from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable
+from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable, NoSandbox
 from mikan_agent.executor.paths import PathContext
 from mikan_agent.executor.ports import ExecutorConfig
 from mikan_api import names
@@ -117,7 +118,8 @@ class PodDialer:
                 ssl=tls,
             )
         except InvalidStatus as error:
-            raise ExecutorUnavailable(self._explain(error)) from error
+            missing = error.response.status_code == HTTPStatus.NOT_FOUND
+            raise (NoSandbox if missing else ExecutorUnavailable)(self._explain(error)) from error
         except (OSError, WebSocketException) as error:  # TimeoutError and ssl.SSLError are OSErrors
             detail = str(error) or type(error).__name__
             raise ExecutorUnavailable(f"the Kubernetes API server can't be reached: {detail}") from error

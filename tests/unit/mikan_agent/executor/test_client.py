@@ -7,7 +7,7 @@ import pytest
 
 from mikan_agent.executor import framing
 from mikan_agent.executor.client import HelperExecutor
-from mikan_agent.executor.exceptions import ExecutorUnavailable
+from mikan_agent.executor.exceptions import ExecutorUnavailable, NoSandbox
 from mikan_agent.executor.framing import Kind
 from mikan_agent.executor.local import HOST_CONFIG
 from mikan_agent.executor.paths import PathContext
@@ -102,8 +102,21 @@ async def test_gives_up_at_the_deadline_with_the_last_reason() -> None:
     with pytest.raises(ExecutorUnavailable, match="no pod"):
         await waiting.connect()
 
-    assert 28 < time.now < 30
-    assert max(time.slept) == 1.0
+    assert 26 < time.now < 30
+    assert max(time.slept) == 3.0
+
+
+async def test_where_no_pod_is_there_yet_it_asks_once_a_second_from_the_start() -> None:
+    def missing() -> DuplexStream:
+        raise NoSandbox("no pod")
+
+    time = Time()
+    waiting = executor(Attempts(missing, missing, greet), time)
+
+    await waiting.connect()
+    await waiting.aclose()
+
+    assert time.slept == [1.0, 1.0]
 
 
 async def test_one_stream_serves_until_it_ends() -> None:

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable
+from mikan_agent.executor.exceptions import ConnectionLost, ExecutorUnavailable, NoSandbox
 from mikan_agent.executor.pod_exec import SUBPROTOCOL, ApiServer, PodDialer, PodTarget
 
 TARGET = PodTarget(namespace="offices", pod="s-key")
@@ -123,8 +123,9 @@ async def test_refusals_are_explained(code: int, expected: str) -> None:
         return socket.respond(HTTPStatus(code), json.dumps({"message": "container not found"}))
 
     async with api(handler, process) as dialer:
-        with pytest.raises(ExecutorUnavailable, match=expected):
+        with pytest.raises(ExecutorUnavailable, match=expected) as refused:
             await dialer.dial()
+    assert type(refused.value) is (NoSandbox if code == 404 else ExecutorUnavailable)
 
 
 async def test_unreachable_api_server_is_unavailable() -> None:
