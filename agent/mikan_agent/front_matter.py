@@ -2,8 +2,10 @@
 
 from typing import Any
 
-MAX_HEADER = 16 * 1024
+MAX_HEADER = 8 * 1024
 """Characters."""
+MAX_BRACKETS = 200
+"""Opening ones: each that is not closed makes PyYAML slower for all that follows."""
 
 
 class InvalidFrontMatter(ValueError):
@@ -25,6 +27,8 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     header = "".join(lines[1:end])
     if len(header) > MAX_HEADER:
         raise InvalidFrontMatter(f"its header is longer than {MAX_HEADER} characters")
+    if header.count("[") + header.count("{") > MAX_BRACKETS:
+        raise InvalidFrontMatter(f"its header has more than {MAX_BRACKETS} opening brackets")
     return _parse(header), "".join(lines[end + 1 :]).strip("\n")
 
 
