@@ -33,7 +33,8 @@ class Schedules:
             name: 1 to 40 of ``a-z``, ``0-9`` and ``-``.
             text: the prompt.
             schedule: five-field cron, in ``timezone`` (IANA); or
-            at: an ISO 8601 instant with ``Z`` or an offset, for one run.
+            at: an ISO 8601 instant with ``Z`` or an offset, for one run. One that has passed is run at once, each time
+                that it is set up.
 
         Raises:
             CapabilityUnavailable: this host runs nothing by the clock.
