@@ -7,7 +7,7 @@ Owns the order of what is recorded, and when a session is compacted. How a run b
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from mikan_agent.exceptions import ContextOverflow, ModelError, ModelRequestRefused
+from mikan_agent.exceptions import ContextOverflow, ModelRequestRefused
 from mikan_agent.harness.compaction import CHARACTERS_PER_TOKEN, KEPT, Limits
 from mikan_agent.harness.compactor import Compactor, Reason
 from mikan_agent.harness.completion import Completion
@@ -123,7 +123,7 @@ class Turn:
         transcript.show_pictures(model, False)
         try:
             completion = await self._stream(self._encoded())
-        except ModelError:
+        except BaseException:
             transcript.show_pictures(model, True)  # they were not the reason, as far as is known
             raise
         await self._responder.warn_once(f"{model} goes on without the pictures of this conversation: {reason}")

@@ -26,6 +26,7 @@ from mikan_api.responder import (
     Working,
 )
 from mikan_api.settings import Budgets, Llm, ThinkingLevel
+from mikan_api.wire import Stop
 
 from .conftest import OpenStage, recorded_entries
 
@@ -388,6 +389,19 @@ async def test_a_refusal_that_pictures_are_not_the_reason_of_is_told(stage: Open
         (s.directory / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
         await s.gateway.deliver(run_request("look", "r1"))
         assert (await s.gateway.finished("r1")).outcome is RunOutcome.FAILED
+        await s.gateway.deliver(run_request("again", "r2"))
+        await s.gateway.finished("r2")
+        assert _pictures(s.models) == [0, 1, 0, 1]
+
+
+async def test_a_run_that_is_stopped_while_it_tries_without_pictures_takes_none_away(stage: OpenStage) -> None:
+    look, hold = Answer([Call("read", {"path": "a.png"})]), Hold()
+    async with stage(look, NO_PICTURES, Answer([hold]), say("fine")) as s:
+        (s.directory / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 40)
+        await s.gateway.deliver(run_request("look", "r1"))
+        await hold.reached.wait()
+        await s.gateway.send(Stop(run_id="r1"))
+        assert (await s.gateway.finished("r1")).outcome is RunOutcome.STOPPED
         await s.gateway.deliver(run_request("again", "r2"))
         await s.gateway.finished("r2")
         assert _pictures(s.models) == [0, 1, 0, 1]
