@@ -145,10 +145,9 @@ class SessionRunner:
             await self._session.sync()
             return RunFinished(outcome=RunOutcome.COMPLETED, usage=spending.usage)
         except asyncio.CancelledError:
-            if run.cut is None:
+            if run.cut is None and _is_cancelled():
                 raise
-            _uncancel()
-            return await self._cut(run, turn, spending)
+            return await self._cancelled(run, turn, spending)
         except BudgetExceeded as error:
             return await self._over_budget(run, turn, spending, error)
         except RunawayLoop as error:
@@ -164,6 +163,14 @@ class SessionRunner:
         finally:
             if self._extensions is not None:
                 self._extensions.end()
+
+    async def _cancelled(self, run: ActiveRun, turn: Turn | None, spending: Spending) -> RunFinished:
+        if run.cut is not None:
+            _uncancel()
+            return await self._cut(run, turn, spending)
+        # Something that the run waited for was cancelled, and not the run: it must end, and be seen to.
+        logger.exception("run failed", extra={"run": run.run_id})
+        return await self._failed(run, turn, spending, faults.INTERNAL)
 
     async def close(self) -> None:
         """Let go of the session file and the extensions."""
@@ -417,6 +424,12 @@ def _worded(request: RunRequest, prompt: str) -> RunRequest:
         return request
     message = event.message.model_copy(update={"text": prompt})
     return request.model_copy(update={"event": event.model_copy(update={"message": message})})
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancels this task."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _uncancel() -> None:

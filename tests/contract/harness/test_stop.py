@@ -9,6 +9,7 @@ import pytest
 
 from agent_peers.models import Answer, Call, Hold, Refuse, Text, say
 from agent_peers.office import run_request
+from mikan_agent.harness.toolbox import Toolbox
 from mikan_agent.messages import AssistantMessage, ToolResultMessage
 from mikan_api.responder import Respond, RunFinished, RunOutcome, RunStarted, ToolStatus
 from mikan_api.session_keys import parse_session_key
@@ -168,3 +169,18 @@ async def test_a_reset_stops_the_run_and_the_next_one_begins_afresh(stage: OpenS
         await s.gateway.finished("r2")
         assert [m["content"] for m in s.models.requests[-1]["messages"][1:]] == ["two"]
         assert len(os.listdir(s.office.sessions)) == 3  # two sessions, and the pointer to the second
+
+
+async def test_a_run_that_waited_for_something_cancelled_fails_and_the_next_one_runs(
+    stage: OpenStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cancelled(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    async with stage(Answer([Call("bash", {"command": "true"})]), say("Back.")) as s:
+        with monkeypatch.context() as broken:
+            broken.setattr(Toolbox, "run", cancelled)
+            await s.gateway.deliver(run_request())
+            assert (await s.gateway.finished("r1")).outcome is RunOutcome.FAILED
+        await s.gateway.deliver(run_request("again", "r2"))
+        assert (await s.gateway.finished("r2")).outcome is RunOutcome.COMPLETED
