@@ -80,7 +80,7 @@ async def catch_up(session: Session, key: SessionKey, log: PlatformLog, until: i
 
 def _told_early(session: Session) -> Sequence[object]:
     """Numbers of entries beyond what the session knew when it began, which it heard of all the same."""
-    first = session.first
+    first = session.first_custom_message
     details = first.raw.get("details") if first is not None and first.raw.get("customType") == CUSTOM_TYPE else None
     early = details.get("toldEarly") if isinstance(details, Mapping) else None
     return early if isinstance(early, list) else ()

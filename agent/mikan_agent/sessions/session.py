@@ -104,9 +104,9 @@ class Session:
         return self.header.log if self.last_mark is None else self.last_mark.log
 
     @property
-    def first(self) -> Entry | None:
-        """The first entry of the file."""
-        return self._tree.first
+    def first_custom_message(self) -> Entry | None:
+        """The first thing that was said to the model in an extension's, or this program's, own name."""
+        return self._tree.first_of_type("custom_message")
 
     def get(self, entry_id: str) -> Entry:
         """The entry with this id.

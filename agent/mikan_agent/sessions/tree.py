@@ -164,11 +164,6 @@ class SessionTree:
         return [Entry(self, position) for position in range(len(self))]
 
     @property
-    def first(self) -> Entry | None:
-        """The first entry in file order."""
-        return self._entry(0 if self._ids else _NOWHERE)
-
-    @property
     def leaf(self) -> Entry | None:
         """Where the next entry will hang; ``None``: it will be a root."""
         return self._entry(self._leaf)
@@ -196,6 +191,11 @@ class SessionTree:
         """Entries that hang directly on this one; ``None``: the roots."""
         parent = _NOWHERE if entry_id is None else self.get(entry_id).position
         return [Entry(self, position) for position, above in enumerate(self._parents) if above == parent]
+
+    def first_of_type(self, kind: str) -> Entry | None:
+        """The first entry of a type in file order."""
+        code = self._type_codes.get(kind)
+        return None if code is None else Entry(self, self._codes.index(code))
 
     def of_type(self, kind: str) -> list[Entry]:
         """Entries of a type, in file order."""

@@ -139,7 +139,7 @@ class World:
         self.store = SessionStore(ConfinedDirectory(root).directory("sessions"), "/workspace/office")
         self.last = 0
 
-    async def write(self, *texts: str, session: str | None = None, own: bool = False) -> int:
+    async def write(self, *texts: str, session: str | None = None, own: bool = False, thread: str | None = None) -> int:
         for text in texts:
             self.last += 1
             message = ConversationMessage(
@@ -147,6 +147,7 @@ class World:
                 author=Author(id="mikan" if own else "U1"),
                 text=text,
                 time=START,
+                thread_id=thread,
                 session_key=SessionKey(session) if session else None,
             )
             await self.log.append([LogEntry(number=self.last, message=message, from_bot=own)])
@@ -290,6 +291,23 @@ async def test_what_was_kept_out_is_never_told(world: World) -> None:
     async with await world.store.open(TOP) as session:
         await world.run(session, TOP, "q1")
         assert said(session) == ["before", "t1", "q1"]
+    await world.log.close()
+
+
+async def test_an_answer_that_a_thread_was_told_early_is_not_told_again_after_something_was_kept_out(
+    world: World,
+) -> None:
+    root = await world.write("when?")
+    thread = SessionKey(f"C123:m{root}")
+    command = await world.write("!board", session=thread)
+    asked = await world.write("in UTC", session=thread)
+    await world.write("at ten", session="C123", own=True, thread=f"m{root}")
+    async with await world.store.open(thread) as session:
+        await keep_out(session, command)
+        await catch_up(session, thread, world.log, asked - 1, START)
+        await session.append_message(UserMessage(content="in UTC", timestamp=1), Mark("run", asked))
+        await world.run(session, thread, "thanks")
+        assert said(session) == ["before", "when?", "at ten", "in UTC", "thanks"]
     await world.log.close()
 
 
