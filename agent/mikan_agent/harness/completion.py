@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mikan_agent.exceptions import ModelUnreachable
+from mikan_agent.exceptions import ModelRequestRefused, ModelUnreachable
 from mikan_agent.messages import (
     AssistantMessage,
     Content,
@@ -126,6 +126,7 @@ class Completion:
         Raises:
             StreamedError: it is an error event.
             ModelUnreachable: it is no chunk.
+            ModelRequestRefused: it asks for too many calls; paid for once, it is not asked for again.
         """
         try:
             chunk = _Chunk.model_validate_json(data)
@@ -171,7 +172,7 @@ class Completion:
         named = part.index is None or (part.function is not None and part.function.name)
         if open_call is None or (part.id and named and open_call.id and open_call.id != part.id):
             if len(self._calls) >= MAX_TOOL_CALLS:
-                raise ModelUnreachable(f"the model asked for more than {MAX_TOOL_CALLS} tool calls at once")
+                raise ModelRequestRefused(f"the model asked for more than {MAX_TOOL_CALLS} tool calls at once")
             open_call = self._by_index[part.index] = _Call()
             self._calls.append(open_call)
         return open_call

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mikan_agent.exceptions import ModelUnreachable
+from mikan_agent.exceptions import ModelRequestRefused, ModelUnreachable
 from mikan_agent.harness.completion import MAX_TOOL_CALLS, Completion, StreamedError
 from mikan_agent.messages import Cost, TextContent, ThinkingContent, ToolCall, Usage
 
@@ -174,7 +174,8 @@ def test_what_is_no_chunk_ends_the_call(data: str) -> None:
         result.feed(data)
 
 
-def test_a_flood_of_calls_ends_the_call() -> None:
+def test_a_flood_of_calls_ends_the_call_and_is_not_asked_for_again() -> None:
     result, _ = completion(*[call(n, "{}", f"c{n}", "f") for n in range(MAX_TOOL_CALLS)])
-    with pytest.raises(ModelUnreachable, match="128 tool calls"):
+    with pytest.raises(ModelRequestRefused, match="128 tool calls") as caught:
         result.feed(json.dumps({"choices": [{"delta": call(MAX_TOOL_CALLS, "{}", "z", "f")}]}))
+    assert not caught.value.transient
