@@ -13,6 +13,7 @@ from mikan_agent.extensions.exceptions import TookTooLong
 from mikan_agent.extensions.extension import Diagnostic, Extension
 from mikan_agent.extensions.hooks import ExtensionHooks
 from mikan_agent.extensions.importing import ImportedExtension
+from mikan_agent.extensions.log import told
 from mikan_agent.extensions.packages import Located, LocatedPackage, SkillDirectory
 from mikan_agent.extensions.ports import ExtensionHost
 from mikan_agent.extensions.registry import Disposer, Registry
@@ -124,7 +125,7 @@ async def _activated(one: _Loaded, registry: Registry, host: ExtensionHost) -> s
         await _run_disposers(registry.withdraw(extension)[::-1])
         _forget(one)
         what = "activation" if isinstance(error, TookTooLong) else f"not activated: {type(error).__name__}:"
-        return extension.secrets.mask(f"{what} {error}")[:500]
+        return extension.secrets.mask(f"{what} {told(error)}")[:500]
     return ""
 
 

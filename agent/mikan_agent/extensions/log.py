@@ -26,4 +26,12 @@ class ExtensionLog:
     def failed(self, what: str, error: BaseException) -> None:
         """An error of the extension's, with where it happened."""
         trace = "".join(traceback.format_exception(error))
-        self.write(logging.ERROR, f"{what} failed: {type(error).__name__}: {error}", trace=trace)
+        self.write(logging.ERROR, f"{what} failed: {type(error).__name__}: {told(error)}", trace=trace)
+
+
+def told(error: BaseException) -> str:
+    """What an error of the extension's says, whose text is its own code too."""
+    try:
+        return str(error)
+    except Exception as another:  # noqa: BLE001  an extension breaks nothing else
+        return f"(no text: {type(another).__name__})"

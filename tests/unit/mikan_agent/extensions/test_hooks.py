@@ -127,6 +127,7 @@ BROKEN = {
     "returns a text": "return 'no'",
     "returns true": "return True",
     "exits": "raise SystemExit(1)",
+    "raises what can't be told": "raise type('Odd', (Exception,), {'__str__': lambda error: 1 / 0})",
 }
 WRONG_FIELDS = """
     from mikan_agent.extensions.api import Blocked, Start, ToolResult
