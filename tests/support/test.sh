@@ -31,7 +31,7 @@ tests/cluster/volumes.sh reclaim || true    # of earlier runs on a cluster that 
 case $what in
 	all)
 		# A loaded machine may fail a test of timing once; what fails twice is a fault. Reruns are counted in the summary.
-		pytest=(.venv/bin/pytest -q --reruns 1)
+		pytest=(.venv/bin/pytest -q --reruns 1 -rfER)
 		say "unit and contract tests"
 		run "${pytest[@]}" -n 4 tests/unit tests/contract
 		say "integration tests"
