@@ -5,6 +5,8 @@ from collections.abc import AsyncIterable
 from pathlib import PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mikan_agent.executor.exceptions import NoSpace
 from mikan_agent.executor.output import CappedOutput, OutputCollector
@@ -71,6 +73,31 @@ async def test_one_large_chunk_is_cut_alike(size: int) -> None:
     assert (shown.text[:5], shown.text[-5:]) == (data[:5].decode(), data[-5:].decode())
     assert f"[... {size - 10} bytes left out" in shown.text
     assert disk.files == {PATH: data}
+
+
+@given(chunks=st.lists(st.binary(max_size=60), max_size=12), limit=st.integers(2, 100))
+def test_however_it_comes_what_is_shown_and_what_is_kept_are_parts_of_the_same_output(
+    chunks: list[bytes], limit: int
+) -> None:
+    disk = Disk()
+
+    async def collected() -> CappedOutput:
+        output = collector(disk, limit)
+        for chunk in chunks:
+            await output.add(OutputStream.STDOUT, chunk)
+        return await output.finish()
+
+    shown, whole, half = asyncio.run(collected()), b"".join(chunks), limit // 2
+
+    assert shown.total_bytes == len(whole)
+    if len(whole) <= 2 * half:
+        assert shown == CappedOutput(whole.decode(errors="replace"), len(whole), truncated=False, path=None)
+        assert disk.files == {}
+    else:
+        marker = f"\n[... {len(whole) - 2 * half} bytes left out; the whole output is in {PATH} ...]\n"
+        ends = [end.decode(errors="replace") for end in (whole[:half], whole[len(whole) - half :])]
+        assert shown == CappedOutput(marker.join(ends), len(whole), truncated=True, path=PATH)
+        assert disk.files == {PATH: whole}
 
 
 async def test_output_that_can_t_be_kept_is_shown_all_the_same() -> None:
