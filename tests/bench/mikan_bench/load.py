@@ -29,17 +29,18 @@ PODS_OF_AN_OFFICE = 2
 def measure_load(release: Release, plan: Plan) -> Iterator[Figure]:
     """All of it, in one crowd of offices, which is gone afterwards."""
     crowd = [Chat(release) for _ in range(max(plan.firsts, plan.flood_chats))]
-    yield from _firsts(release, crowd[: plan.firsts])
+    yield from _firsts(release, crowd[: plan.firsts], plan)
     _wake(release, crowd[plan.firsts :])
     yield from _flood(release, crowd[: plan.flood_chats], plan)
     yield from _long(release, crowd[0], plan)
     release.kubectl("delete", "office", "-n", release.offices, *(chat.key for chat in crowd))
 
 
-def _firsts(release: Release, crowd: Sequence[Chat]) -> Iterator[Figure]:
+def _firsts(release: Release, crowd: Sequence[Chat], plan: Plan) -> Iterator[Figure]:
     """The first message of many new conversations at once."""
     pods = len(crowd) * PODS_OF_AN_OFFICE
     floor = {f"{pods} bare pods, created at once, all Ready": measure_bare_pods(release, pods)}
+    time.sleep(plan.rest_settles)  # the API has forgotten those pods before the node has cleaned up after them
     before = Spent.now(release)
     found = chats(release, [chat.conversation for chat in crowd], GREETING, EXPECTED)
     _one_pod_of_each(release, crowd)
