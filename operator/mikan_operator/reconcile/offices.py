@@ -1,7 +1,7 @@
 """Reconciling an Office: from what is wished and what is there to pods and a status that tells the truth about both."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -63,6 +63,10 @@ class Situation:
             if part is not None and not part.is_true:
                 return false(ConditionType.READY, part.reason, part.message)
         return None
+
+    def look_within(self, seconds: float) -> None:
+        """Look again after so long at the latest."""
+        self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 @dataclass(slots=True)
@@ -200,24 +204,22 @@ class OfficeReconciler:
         pods = self._pods(office)
         if await self._clear(situation, pods, wanted):
             return
-        missing = [manifest for component, manifest in wanted.items() if component not in pods]
+        missing = {component: manifest for component, manifest in wanted.items() if component not in pods}
         if missing and self._holding(office.meta.name, situation):
             return
-        missing = self._agents_first(situation, pods, missing)
-        await self._children.ensure(plan, inputs.keys, office.epoch, missing, running=bool(pods))
+        if self._sandbox_waits(situation, pods, missing):
+            del missing[names.COMPONENT_SANDBOX]
+        await self._children.ensure(plan, inputs.keys, office.epoch, list(missing.values()), running=bool(pods))
         await self._refresh(plan, self._pods(office), access.token_version(secret))
 
-    def _agents_first(
-        self, situation: Situation, pods: dict[str, PodObject], missing: list[Manifest]
-    ) -> list[Manifest]:
-        """Leave a sandbox for later while many agents are on their way: people see answers of agents alone."""
+    def _sandbox_waits(self, situation: Situation, pods: dict[str, PodObject], missing: Container[str]) -> bool:
+        """Whether a missing sandbox is for later: with many agents on their way, people see answers of agents alone."""
         agent = pods.get(names.COMPONENT_AGENT)
         self._crowd.note(situation.office.meta.name, starting=agent is None or not agent.ready)
-        later = [manifest for manifest in missing if _component(manifest) == names.COMPONENT_SANDBOX]
-        if not later or not self._crowd.is_large:
-            return missing
-        situation.again = self._crowd.wait if situation.again is None else min(self._crowd.wait, situation.again)
-        return [manifest for manifest in missing if manifest not in later]
+        if names.COMPONENT_SANDBOX not in missing or not self._crowd.is_large:
+            return False
+        situation.look_within(self._crowd.wait)
+        return True
 
     async def _clear(self, situation: Situation, pods: dict[str, PodObject], wanted: dict[str, Manifest]) -> bool:
         """Delete pods that have ended, are of an older making, or not wanted. Returns whether any has to go first."""
@@ -284,8 +286,7 @@ class OfficeReconciler:
 
     def _block(self, situation: Situation, reason: Reason, message: str, again: float = RETRY_SECONDS) -> None:
         situation.blocked = false(ConditionType.READY, reason, message)
-        left = situation.again
-        situation.again = again if left is None else min(again, left)
+        situation.look_within(again)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
@@ -370,11 +371,6 @@ class OfficeReconciler:
         if before is not None:
             self._counts[before] -= 1
             metrics.OFFICES.labels(before).set(self._counts[before])
-
-
-def _component(manifest: Manifest) -> str:
-    component: str = manifest["metadata"]["labels"][names.LABEL_COMPONENT]
-    return component
 
 
 def _differs(pod: PodObject, wanted: Manifest | None) -> bool:
