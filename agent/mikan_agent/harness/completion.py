@@ -5,7 +5,6 @@ tool call, told to the model as its result; the rest of the answer stands.
 """
 
 import json
-import math
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from mikan_agent.messages import (
     ToolCall,
     Usage,
 )
+from mikan_agent.strict_json import read_json
 
 MAX_TOOL_CALLS = 128
 MAX_CALL_ID = 256
@@ -221,19 +221,9 @@ class Completion:
         return calls
 
 
-def _finite(text: str) -> float:
-    """A number that JSON, and so a session, can carry; Python also reads NaN, Infinity and 1e999."""
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:40]} is no number that JSON can carry")
-    return value
-
-
-_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
-
-
 def _arguments(text: str) -> tuple[dict[str, Any], str]:
     try:
-        value = _decoder.decode(text or "{}")
+        value = read_json(text or "{}")
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "nested too deeply"
         return {}, f"The arguments are not valid JSON ({reason}). Send the call again, complete. Received: {text[:500]}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import math
 import sys
 from contextlib import suppress
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from mikan_agent.exceptions import AgentError
+from mikan_agent.strict_json import read_json
 
 MAX_SCHEMA = 64 * 1024
 """Bytes of a schema as JSON."""
@@ -56,24 +56,13 @@ class OutputCheck:
             InvalidOutput
         """
         try:
-            value: JsonValue = json.loads(answer, parse_float=_finite, parse_constant=_refused)
+            value = read_json(answer)
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise InvalidOutput(f"the answer is not JSON alone: {error}") from None
         for fault in (await _applied({"schema": self._schema, "value": value})).values():
             raise InvalidOutput(fault)
         return value
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if math.isinf(value):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return value
-
-
-def _refused(text: str) -> None:
-    raise ValueError(f"{text} is no JSON value")
 
 
 async def _applied(asked: dict[str, Any]) -> dict[str, str]:
