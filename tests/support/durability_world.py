@@ -133,7 +133,11 @@ class DurableWorld:
             stack.push_async_callback(self.gateway.stop)
             stack.push_async_callback(self.agent.stop)
             self.gateway.start()
-            yield self
+            try:
+                yield self
+            except BaseException as error:
+                error.add_note(f"{self.log}\ngateway {self.gateway.lives}\nagent {self.agent.lives}")
+                raise
 
     async def wake(self) -> None:
         """Start the agent once its Office exists."""

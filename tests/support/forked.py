@@ -64,7 +64,7 @@ class Mother:
         assert self._process.stdout.readline() == b"ready\n"
 
     async def fork(self, environment: dict[str, str], log: Path) -> Forked:
-        """Start a child with an environment of its own; its standard error is added to a file."""
+        """Start a child with an environment of its own; what it prints is added to a file."""
         reader, writer = await asyncio.open_unix_connection(self._path)
         writer.write(json.dumps({"environment": environment, "log": str(log)}).encode() + b"\n")
         return Forked(int(await reader.readline()), reader, writer)
@@ -79,6 +79,8 @@ def _child(program: Callable[[], int], request: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    # Nor may it hold the mother's output, whose end is what the mother's end is known by.
+    os.dup2(log, 1)
     os.dup2(log, 2)
     try:
         return program()

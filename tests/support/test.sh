@@ -11,9 +11,10 @@ started=$SECONDS
 apart=(tests/e2e/cluster tests/e2e/faults)
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
 
-# What fails ends nothing: the rest is run and told too.
+# What fails ends nothing: the rest is run and told too. Nor does what hangs: a test ends by its own timeout, and what
+# holds a whole run up by this one, with the stacks of its threads.
 failed=0
-run() { "$@" || failed=1; }
+run() { timeout --signal=ABRT --kill-after=30 "$1" "${@:2}" || failed=1; }
 
 say "setup"
 tests/support/setup.sh --tests
@@ -33,13 +34,13 @@ case $what in
 		# A loaded machine may fail a test of timing once; what fails twice is a fault. Reruns are counted in the summary.
 		pytest=(.venv/bin/pytest -q --reruns 1 -rfER)
 		say "unit and contract tests"
-		run "${pytest[@]}" -n 4 tests/unit tests/contract
+		run 10m "${pytest[@]}" -n 4 tests/unit tests/contract
 		say "integration tests"
-		run "${pytest[@]}" -n 2 --dist loadfile --durations=10 tests/integration
+		run 25m "${pytest[@]}" -n 2 --dist loadfile --durations=10 tests/integration
 		say "end-to-end tests"
 		# By themselves, so that their clusters are gone before the next ones run.
-		run "${pytest[@]}" "${apart[@]}"
-		run "${pytest[@]}" --durations=20 "${apart[@]/#/--ignore=}" tests/e2e
+		run 15m "${pytest[@]}" "${apart[@]}"
+		run 35m "${pytest[@]}" --durations=20 "${apart[@]/#/--ignore=}" tests/e2e
 		;;
 	integration) .venv/bin/pytest -q tests/integration "${@:2}" ;;
 	e2e) .venv/bin/pytest -q tests/e2e "${@:2}" ;;
