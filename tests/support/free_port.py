@@ -9,15 +9,17 @@ RANGE = range(20000, 30000)
 A server that is killed and started again has to find its port free: of the others, a connection may take it meanwhile.
 """
 
+# Not the tests' own generator, which every worker sets to the same seed.
+_CANDIDATES = iter(random.SystemRandom().sample(RANGE, len(RANGE)))
+
 
 def free_port() -> int:
     """A port of the loopback address that was free a moment ago, another one at every call."""
-    # Not the tests' own generator, which every worker sets to the same seed.
-    for port in random.SystemRandom().sample(RANGE, 100):
+    for port in _CANDIDATES:
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
-    raise RuntimeError(f"none of 100 ports between {RANGE[0]} and {RANGE[-1]} is free")
+    raise RuntimeError(f"all ports between {RANGE[0]} and {RANGE[-1]} are taken or were given out")

@@ -12,9 +12,11 @@ apart=(tests/e2e/cluster tests/e2e/faults)
 say() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - started)); }
 
 # What fails ends nothing: the rest is run and told too. Nor does what hangs: a test ends by its own timeout, and what
-# holds a whole run up by this one, with the stacks of its threads.
+# holds a whole run up by this one, with the stacks of its threads. At a terminal, Ctrl-C goes to what runs.
 failed=0
-run() { timeout --signal=ABRT --kill-after=30 "$1" "${@:2}" || failed=1; }
+foreground=()
+[ ! -t 0 ] || foreground=(--foreground)
+run() { timeout "${foreground[@]}" --signal=ABRT --kill-after=30 "$1" "${@:2}" || failed=1; }
 
 say "setup"
 tests/support/setup.sh --tests
