@@ -41,6 +41,8 @@ def server_config(app: ASGIApp, host: str, port: int) -> Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        # Longer than any client keeps an idle connection, or a request may go out on one that is being closed here.
+        timeout_keep_alive=75,
         timeout_graceful_shutdown=5,
         lifespan="off",
     )

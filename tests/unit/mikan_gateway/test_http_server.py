@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from mikan_api.environment import Listen
 from mikan_api.exceptions import ConfigError
+from mikan_gateway.agents.server import server_config
 from mikan_gateway.http_server import HttpServer
 
 
@@ -41,3 +42,10 @@ async def test_a_taken_port_is_named(server: HttpServer) -> None:
 
     with pytest.raises(ConfigError, match=rf"second: can't listen on 127\.0\.0\.1:{server.port}"):
         await second.start()
+
+
+def test_an_idle_connection_stays_longer_than_clients_keep_one() -> None:
+    """One that closes on both sides at once loses the request that goes out on it."""
+    server = server_config(Starlette(), "127.0.0.1", 0).timeout_keep_alive
+    assert server > (httpx.Limits().keepalive_expiry or 0)
+    assert server > 15  # aiohttp's, which the operator has
